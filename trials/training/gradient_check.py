@@ -4,8 +4,9 @@ A kernel can be wrong in silence. On the first GPU that ran trials, attention ov
 gradients that were not those of its own forward pass as soon as there was dropout, and each score was 1 to 4.7 points
 too low (docs/pages/decisions/26.md). So a node believes a way of running steps only after it has compared two
 directional derivatives of the loss: one by differences of the loss alone, the other by the gradient that the backward
-pass gives; with dropout, for sentences of unequal length, through the kernels that its trials will use, replayed as a
-CUDA graph where they are.
+pass gives; with dropout, for sentences of unequal length in batches of several widths, through the kernels that its
+trials will use, replayed as a CUDA graph where they are. Two more questions see what both derivatives share: whether a
+padded batch in two parts has the loss of its sentences alone, and whether recorded steps are the same as one by one.
 
 Two layers of the trial's architecture are tried, as wide as they are, with random weights. The verdict is kept for the
 node by card, driver, torch, architecture, precision and dropout, so a second trial of the kind pays nothing.
@@ -16,18 +17,19 @@ from __future__ import annotations
 import hashlib
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import cache, partial
-from itertools import repeat
+from itertools import chain, cycle
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 import transformers
 from torch import nn
+from torch.nn.functional import cross_entropy
 
 from trials.cache.node_cache import node_folder, read_checked_json, write_json
 from trials.cache.set_up_work import note
@@ -48,8 +50,8 @@ from trials.sources.cache import locked
 from trials.spec import BASELINE, LoraSpec, ModelSpec, OptimSpec, TrialSpec
 from trials.tasks import TASKS
 from trials.tasks.task import Example
-from trials.training.batching import Batch, takes_square_mask
-from trials.training.loop import Training, mean_loss, train_steps
+from trials.training.batching import Batch, collate, laid_end_to_end, takes_square_mask
+from trials.training.loop import Training, mean_loss, one_step, train_steps
 from trials.training.step_rule import graphs_are_off
 
 MODES: dict[str, tuple[StepMode, ...]] = {"cpu": ("rows", "padded", "plain"), "cuda": ("graphs", "padded", "plain")}
@@ -70,10 +72,45 @@ STEP = {
 }  # as a share of each weight's norm; longer where products are rounded
 LOSS_SCALE = {"fp32": 1.0, "tf32": 1.0, "bf16": 1.0, "fp16": 1024.0}  # small gradients vanish in fp16
 ELSEWHERE = 0.1  # the share of the step for weights that are not attention's, whose part in the loss would drown it
-LENGTHS = (2, 32, 13)  # subwords of the sentences; the longest as wide as padded batches are, a multiple of 16
+LIMIT = {"fp32": 1e-4, "tf32": 0.01, "bf16": 0.01, "fp16": 0.01}
+"""How far two losses that should be one may be apart, as a share. Planted faults give 0.018 and more in fp32."""
+GROUPS = ((2, 32, 13), (64, 9), (113, 50), tuple(range(1, 17)), (7, 32, 20))
+"""Subwords of the sentences of each batch: widths at which kernels were found wrong (64: pytorch #196678) and one
+that is no multiple of 16, more rows than four, and one more batch of the first one's shape."""
+COMPARED, RECORDED = (0, 1, 2, 3), (0, 4, 1)  # groups of the derivatives; of recorded steps
+N_RECORDED = 12
 N_LABELS = 5
 FAILURE_KEPT_S = 86_400.0  # a recording that failed ends its process; afterwards another driver may be there
-VERSION = 4  # increment it when a verdict could be another
+VERSION = 5  # increment it when a verdict could be another
+
+
+class Tried(NamedTuple):
+    """What a mode was found to do.
+
+    Attributes:
+        ratio: Of the two derivatives, of the batch in which it is farthest from 1.
+        tolerance: How far it may be.
+        padded: How far the loss of a padded batch is from that of its sentences alone, as a share.
+        recorded: How far the losses of recorded steps are from those of the same one by one; 0 without graphs.
+        limit: How far these two may be.
+    """
+
+    ratio: float
+    tolerance: float
+    padded: float = 0.0
+    recorded: float = 0.0
+    limit: float = 0.0
+
+    @property
+    def fault(self) -> str:
+        """What is wrong; empty if nothing is."""
+        if not abs(self.ratio - 1) <= self.tolerance:  # also where it is no number
+            return f"the loss changes by {self.ratio:.3f} times its gradient"
+        if not self.padded <= self.limit:
+            return f"a padded batch has a loss {self.padded:.1%} away from that of its sentences alone"
+        if not self.recorded <= self.limit:
+            return f"recorded steps have losses up to {self.recorded:.1%} away from those of the same one by one"
+        return ""
 
 
 @dataclass(frozen=True)
@@ -168,8 +205,8 @@ def _fault(
         if kept is not None:
             with suppress(OSError):
                 write_json(kept, found, digest)
-    fault = _as_fault(found)
-    return _said(mode, fault) if fault else fault
+    verdict = _as_fault(found)
+    return _said(mode, verdict) if verdict else verdict
 
 
 def _as_fault(found: Any) -> str | None:
@@ -177,8 +214,7 @@ def _as_fault(found: Any) -> str | None:
         return None
     if isinstance(found, dict):
         return str(found["fault"])
-    ratio, tolerance = found
-    return "" if abs(ratio - 1) <= tolerance else f"the loss changes by {ratio:.3f} times its gradient"
+    return Tried(*found).fault
 
 
 def _said(mode: StepMode, fault: str) -> str:
@@ -207,37 +243,43 @@ def tried_mode(
     precision: str,
     mode: StepMode,
     device: torch.device,
-) -> tuple[float, float] | None:
-    """The ratio of the two derivatives in a mode, and how far from 1 it may be; None if the model cannot run in it.
+) -> Tried | None:
+    """What the small model does in a mode; None if it cannot run in it.
 
     Raises:
         RuntimeError: a step fails.
     """
+    make = partial(small_training, spec, head, config, precision, mode, device, lora=lora)
     with torch.random.fork_rng([device] if device.type == "cuda" else []):
         torch.manual_seed(0)
-        training = small_training(spec, head, config, precision, mode, device, lora=lora)
+        training = make(COMPARED)
         if training is None:
             return None
         n_weights = sum(weight.numel() for weight in training.weights)
         rounded = precision if precision != "fp32" or torch.get_float32_matmul_precision() == "highest" else "tf32"
         n_masks = 1 if rounded == "fp32" else min(-(-4_000_000 // n_weights), MOST_MASKS)
         tolerance = TOLERANCE[rounded] + ROUNDING[rounded] * (1e6 / n_weights / n_masks) ** 0.5
-        ratio = float(np.mean([derivative_ratio(training, rounded, seed) for seed in range(n_masks)]))
-        if abs(ratio - 1) > tolerance:  # with a kink (ReLU) within the step there is no one derivative; try elsewhere
-            others = [derivative_ratio(training, rounded, seed) for seed in range(n_masks, n_masks + 2)]
-            ratio = float(np.median([ratio, *others]))
-        if training.graphs and abs(ratio - 1) <= tolerance:  # the optimiser's part is recorded with the rest
-            try:
-                train_steps(training, 4)
-            except DivergedError:  # of random weights and a small rate: the kernels are wrong, not the user
-                ratio = math.nan
-    return ratio, tolerance
+        ratios = list[float]()
+        for _ in COMPARED:
+            ratio_for = partial(derivative_ratio, training, rounded, batch=next(training.device_batches))
+            ratio = float(np.mean([ratio_for(seed) for seed in range(n_masks)]))
+            if abs(ratio - 1) > tolerance:  # with a kink (ReLU) within the step there is no one derivative; try others
+                ratio = float(np.median([ratio, *map(ratio_for, range(n_masks, n_masks + 2))]))
+            ratios.append(ratio)
+        worst = max(ratios, key=lambda ratio: math.inf if math.isnan(ratio) else abs(ratio - 1))
+        if not abs(worst - 1) <= tolerance:
+            return Tried(worst, tolerance)
+        try:
+            recorded = recorded_difference(make) if training.graphs else 0.0
+        except DivergedError:  # of random weights: the kernels are wrong, not the user
+            return Tried(math.nan, tolerance)
+        return Tried(worst, tolerance, padded_difference(training), recorded, LIMIT[rounded])
 
 
 def small_config(spec: ModelSpec, head: Head, dropout: float | None) -> Any:
     """The configuration of a model with few layers and a small vocabulary, else as it is."""
     config, family = head_config(spec, head, N_LABELS, dropout), family_of(spec)
-    small = {family.layers_key: min(getattr(config, family.layers_key), 2), family.positions_key: 64}
+    small = {family.layers_key: min(getattr(config, family.layers_key), 2), family.positions_key: 128}
     for name, value in {**small, "vocab_size": 64, "pad_token_id": 1}.items():
         setattr(config, name, value)
     config.initializer_range = config.hidden_size**-0.5  # with the library's 0.02 attention hardly matters
@@ -251,10 +293,14 @@ def small_training(
     precision: str,
     mode: StepMode,
     device: torch.device,
+    groups: Sequence[int] = COMPARED,
     *,
     lora: LoraSpec | None = None,
+    lr: float = 5e-5,
 ) -> Training | None:
-    """The training of such a model with random weights in a mode; None if it cannot run in it. Raises ModelError."""
+    """The training of such a model with random weights in a mode, on batches of `GROUPS` one after the other; None if
+    it cannot run in it. Raises ModelError.
+    """
     family = family_of(spec)
     if mode == "plain":
         config._attn_implementation = "eager"
@@ -269,13 +315,15 @@ def small_training(
     if (mode == "rows" and first_position is None) or (mode == "graphs" and not takes_square_mask(model)):
         return None
     rng = np.random.default_rng(0)
-    n_labels = [n if head == "tokens" else 1 for n in LENGTHS]
+    n_labels = [[n if head == "tokens" else 1 for n in group] for group in GROUPS]
     examples = [
         Example(
             rng.integers(5, 60, n), rng.integers(0, N_LABELS, labels), np.arange(labels), np.zeros(labels, np.int64)
         )
-        for n, labels in zip(LENGTHS, n_labels, strict=True)
+        for n, labels in zip(chain(*GROUPS), chain(*n_labels), strict=True)
     ]
+    ends = np.cumsum([len(group) for group in GROUPS])
+    indices = [np.arange(end - len(group), end) for end, group in zip(ends, GROUPS, strict=True)]
     loaded = LoadedModel(model, family.parts(model), first_position, family.stack)
     if lora is not None:
         from trials.models.adapters import add_adapters  # importing peft takes two seconds
@@ -283,19 +331,21 @@ def small_training(
         add_adapters(loaded, family, lora, BASELINE)
     model.to(device)
     return Training(
-        loaded=loaded, optim=OptimSpec(), examples=examples, batches=repeat(np.arange(len(LENGTHS))), pad_id=1,
-        device=device, precision=autocast(precision, device), n_steps=8, scaled=precision == "fp16", mode=mode,
+        loaded=loaded, optim=OptimSpec(lr=lr), examples=examples, batches=cycle([indices[i] for i in groups]), pad_id=1,
+        device=device, precision=autocast(precision, device), n_steps=N_RECORDED, scaled=precision == "fp16", mode=mode,
     )  # fmt: skip
 
 
-def derivative_ratio(training: Training, precision: str, seed: int = 0) -> float:
-    """The derivative of the loss along one direction by central differences, over the same by the gradient.
+def derivative_ratio(training: Training, precision: str, seed: int = 0, *, batch: Batch | None = None) -> float:
+    """The derivative of a batch's loss along one direction by central differences, over the same by the gradient.
 
-    The direction is the gradient, with each weight's part as long as the weight, and a tenth of that outside attention.
+    The batch is the next one by default. The direction is the gradient, with each weight's part as long as the weight,
+    and a tenth of that outside attention.
     Random numbers are those of the seed at each evaluation. Leaves the weights as they were, but for rounding.
     """
     model, scale, step = training.loaded.model.train(), LOSS_SCALE[precision], STEP[precision]
-    batch, weights = next(training.device_batches), [p for p in model.parameters() if p.requires_grad]
+    batch = next(training.device_batches) if batch is None else batch
+    weights = [p for p in model.parameters() if p.requires_grad]
     take = partial(_loss, training, scale)
     recorded = None if training.step_graphs is None else training.step_graphs.stepper(take, seed)
 
@@ -327,6 +377,51 @@ def derivative_ratio(training: Training, precision: str, seed: int = 0) -> float
         return math.nan
     differences = 8 * (losses[1] - losses[-1]) - (losses[2] - losses[-2])  # without the error of the third order
     return differences / (12 * step * given)
+
+
+def padded_difference(training: Training) -> float:
+    """How far the loss of the next batch, in two parts and without dropout, is from that of its examples alone.
+
+    Nothing of a step that pads, masks, counts or splits has a part in the second, so a fault of those is seen. As a
+    share of the loss. The step is taken at a rate of 0, which leaves the weights as they are.
+    """
+    model, batch = training.loaded.model.eval(), next(training.device_batches)
+    for group in training.optimizer.param_groups:
+        group["lr"] = group["lr"] * 0  # a tensor stays one
+    training.accumulation = 2
+    together, total, n_labels = float(one_step(training, batch)), 0.0, 0
+    for example in training.examples[: len(GROUPS[0])]:
+        if (first := training.loaded.first_position) is None:
+            alone = collate([example], training.pad_id, training.device)
+        else:
+            alone = laid_end_to_end([example], first)
+        with torch.no_grad(), training.precision:
+            logits = alone.logits(model)
+        total += float(cross_entropy(logits.flatten(0, 1), alone.labels.flatten(), reduction="sum"))
+        n_labels += len(example.labels)
+    return abs(together / (total / n_labels) - 1)
+
+
+def recorded_difference(make: Callable[..., Training | None]) -> float:
+    """The largest difference of the losses of recorded steps from the same one by one, whole and in parts, as a share.
+
+    Both begin with the same weights and random numbers and train with dropout at a falling rate, so masks that repeat,
+    batches that do not arrive, weights that stay and rates of the recording are seen. `make` is `small_training` but
+    for its groups and rate. Raises DivergedError.
+    """
+    difference = 0.0
+    for n_parts in (1, 2):
+        losses = list[np.ndarray]()
+        for is_recorded in (True, False):
+            torch.manual_seed(0)
+            training = make(RECORDED, lr=1e-3)
+            assert training is not None, "it ran in this mode before"
+            training.accumulation = n_parts
+            if not is_recorded:
+                training.step_graphs = None
+            losses.append(np.array(train_steps(training, N_RECORDED)))
+        difference = max(difference, float(np.abs(losses[0] / losses[1] - 1).max()))
+    return difference
 
 
 def _loss(training: Training, scale: float, batch: Batch, *, backward: bool = True) -> torch.Tensor:

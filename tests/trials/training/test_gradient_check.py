@@ -6,6 +6,8 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,8 @@ from trials.errors import MissingError, is_device_broken
 from trials.models import padding_free
 from trials.models.family import MODEL_FAMILIES, Head, StepMode
 from trials.spec import ModelSpec
-from trials.training import gradient_check, loop
+from trials.training import device_loader, gradient_check, loop
+from trials.training.batching import Batch, collate
 from trials.training.gradient_check import (
     MODES,
     TOLERANCE,
@@ -31,7 +34,7 @@ from trials.training.gradient_check import (
     small_training,
     tried_mode,
 )
-from trials.training.loop import mean_loss
+from trials.training.loop import mean_loss, one_step
 from trials.training.step_graphs import StepGraphs
 
 ALL_MODES: tuple[StepMode, ...] = ("rows", "graphs", "padded", "plain")
@@ -143,8 +146,139 @@ def test_the_wrong_gradient_of_a_kernel_is_seen(
     with wrong_attention(*WRONG[mode]):
         found = tried_mode(model, "tokens", small_config(model, "tokens", 0.1), None, precision, mode, CPU)
     assert found is not None
-    ratio, tolerance = found
-    assert ratio - 1 > 1.5 * tolerance
+    assert found.ratio - 1 > 1.5 * found.tolerance
+
+
+# --- What both derivatives share
+
+
+class Planted(Rerunning):
+    """A recorder whose replays have a fault."""
+
+    def __init__(self, fault: Callable[[Any, Batch, Any], Any]) -> None:
+        super().__init__()
+        self._fault = fault
+
+    def record(self, step: Any) -> Callable[[], torch.Tensor]:
+        """`step` is a partial: of the training first, of the batch last."""
+        if step.func is not one_step:
+            return super().record(step)
+        training, batch = step.args
+        rates = [float(group["lr"]) for group in training.optimizer.param_groups]
+        then = batch.each(torch.clone), rates, torch.get_rng_state()
+        return super().record(lambda: self._fault(training, batch, then))
+
+
+def no_dropout(training: Any, batch: Batch, then: Any) -> torch.Tensor:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(functional, "dropout", lambda hidden, *rest, **more: hidden)
+        return one_step(training, batch)
+
+
+def another_dropout(training: Any, batch: Batch, then: Any) -> torch.Tensor:
+    right = functional.dropout
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(functional, "dropout", lambda hidden, p, is_training, *more: right(hidden, 0.125, is_training))
+        return one_step(training, batch)
+
+
+def same_mask(training: Any, batch: Batch, then: Any) -> torch.Tensor:
+    torch.set_rng_state(then[2])
+    return one_step(training, batch)
+
+
+def first_batch(training: Any, batch: Batch, then: Any) -> torch.Tensor:
+    return one_step(training, then[0])
+
+
+def no_update(training: Any, batch: Batch, then: Any) -> torch.Tensor:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(training.optimizer, "step", lambda: None)
+        return one_step(training, batch)
+
+
+def stale_rate(training: Any, batch: Batch, then: Any) -> torch.Tensor:
+    for group, rate in zip(training.optimizer.param_groups, then[1], strict=True):
+        group["lr"].fill_(rate)
+    return one_step(training, batch)
+
+
+@each("fault", [no_dropout, another_dropout, same_mask, first_batch, no_update, stale_rate])
+def test_replays_that_are_not_the_steps_that_were_recorded_are_seen(
+    fault: Callable[[Any, Batch, Any], Any], make_trial: TrialMaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop, "CudaGraphRecorder", lambda device: Planted(fault))
+    model = make_trial("bert").model
+    found = tried_mode(model, "tokens", small_config(model, "tokens", 0.1), None, "fp32", "graphs", CPU)
+    assert found is not None
+    assert found.fault.startswith("recorded steps have losses up to")
+    assert found.recorded > 10 * found.limit
+
+
+def padding_is_attended_to(patch: pytest.MonkeyPatch) -> None:
+    def wrong(*given: Any, **more: Any) -> Batch:
+        batch = collate(*given, **more)
+        return replace(batch, mask=torch.ones_like(batch.ids))
+
+    patch.setattr(device_loader, "collate", wrong)
+
+
+def padded_labels_are_a_class(patch: pytest.MonkeyPatch) -> None:
+    def wrong(*given: Any, **more: Any) -> Batch:
+        batch = collate(*given, **more)
+        return replace(batch, labels=batch.labels.clamp(min=0))
+
+    patch.setattr(device_loader, "collate", wrong)
+
+
+def padded_places_are_in_the_mean(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(loop, "count_labels", lambda batch: torch.tensor(batch.labels.numel()))
+
+
+def half_of_a_split_batch_is_lost(patch: pytest.MonkeyPatch) -> None:
+    right = Batch.parts
+    patch.setattr(Batch, "parts", lambda batch, n: islice(right(batch, n), 1))
+
+
+PADDING = [
+    padding_is_attended_to,
+    padded_labels_are_a_class,
+    padded_places_are_in_the_mean,
+    half_of_a_split_batch_is_lost,
+]
+
+
+@each("plant", PADDING)
+@each("mode", ["padded", "graphs"], quick=1)
+def test_a_loss_that_is_not_that_of_the_sentences_alone_is_seen(
+    mode: StepMode,
+    plant: Callable[[pytest.MonkeyPatch], None],
+    make_trial: TrialMaker,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(loop, "CudaGraphRecorder", lambda device: Recorders().new())
+    plant(monkeypatch)
+    model = make_trial("bert").model
+    found = tried_mode(model, "tokens", small_config(model, "tokens", 0.1), None, "fp32", mode, CPU)
+    assert found is not None
+    assert found.fault.startswith("a padded batch has a loss")
+    assert found.padded > 10 * found.limit
+
+
+@each("is_wrong", [lambda query: query.shape[2] in (64, 192), lambda query: len(query) > 4])
+def test_a_kernel_that_is_wrong_at_some_widths_or_for_many_rows_is_seen(
+    is_wrong: Callable[[torch.Tensor], bool], make_trial: TrialMaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right = functional.scaled_dot_product_attention
+
+    def wrong(query: torch.Tensor, *others: Any, **more: Any) -> Any:
+        return right(scaled(query, 0.5) if is_wrong(query) else query, *others, **more)
+
+    monkeypatch.setattr(functional, "scaled_dot_product_attention", wrong)
+    model = make_trial("bert").model
+    found = tried_mode(model, "tokens", small_config(model, "tokens", 0.1), None, "fp32", "padded", CPU)
+    assert found is not None
+    assert "times its gradient" in found.fault
 
 
 @each("mode", ["graphs", "padded"])
