@@ -387,7 +387,8 @@ def slots_for(
     if not packed:
         whole = Share(resources.cpus, 0.0 if gpus == "auto" else 1.0)
         kinds = chosen_kinds(nodes, resources.device, gpus=whole.gpus > 0) or ("gpu",)
-        return checked(Slots(dict.fromkeys(kinds, whole), nodes_up, concurrency=concurrency), nodes, may_grow=False)
+        slots = Slots(dict.fromkeys(kinds, whole), nodes_up, concurrency=concurrency)
+        return checked(slots, nodes, may_grow=concurrency is not None and gpus == "auto")
     slots = PackedSlots(packed, resources.cpus, nodes_up, concurrency=concurrency, say=say)
     return checked(slots, nodes, may_grow=concurrency is not None)
 
