@@ -1,7 +1,8 @@
 """Corpora whose splits are not files become JSON lines in the cache, one file a split, as datasets of the hub do.
 
 They are: a folder for each class and a file for each text, as in IMDB (`train/pos/0_9.txt`), whose 50,000 paths would
-stand in every row of a store otherwise; and one table whose rows say their split in a column.
+stand in every row of a store otherwise; one table whose rows say their split in a column; and tables in folders that
+say it, as Hive and Spark partition them (`split=train/label=neg/part-0.parquet`).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any, NamedTuple
 
 from trials.datasets.column_names import is_header
 from trials.datasets.corpus import SPLITS
+from trials.datasets.layout import format_of
 from trials.datasets.recognisers import matches
 from trials.datasets.split_names import by_split, looks_like_split, split_named
 from trials.datasets.table_rows import TABLES, first_rows, parquet_rows
@@ -95,7 +97,7 @@ def conversion_of(path: Path) -> Conversion | None:
     """What a folder or file is converted from; None where its splits are files. Raises DataError: it is unreadable."""
     if path.is_file():
         return _split_column(path)
-    return _class_folders(path)
+    return _class_folders(path) or _partitions(path)
 
 
 def _class_folders(folder: Path) -> Conversion | None:
@@ -196,3 +198,23 @@ def _mappings(path: Path, format_: str) -> Iterator[Mapping[str, Any]]:
     if is_header(rows[0], rest):
         names, rows = rows[0], rest
     yield from (dict(zip(names, row, strict=True)) for row in rows if len(row) == len(names))
+
+
+def _partitions(folder: Path) -> Conversion | None:
+    """Tables in folders that say the split, and may say more: `split=train/label=neg/part-0.parquet`."""
+    parts = list[FileRows]()
+    for path in sorted(folder.rglob("*=*/*")):
+        keys = dict(step.split("=", 1) for step in path.relative_to(folder).parts[:-1] if "=" in step)
+        column = next((name for name, value in keys.items() if split_named(value)), None)
+        if column is not None and path.is_file() and path.name[0] not in "._":
+            parts.append(FileRows(split_named(keys.pop(column)) or "", json.dumps(keys), path))
+    splits = [split for split in SPLITS if any(part.split == split for part in parts)]
+    if "train" not in splits:
+        return None
+
+    def rows(part: FileRows) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        return (
+            (part.split, {**row, **json.loads(part.label)}) for row in _mappings(part.path, format_of(str(part.path)))
+        )
+
+    return Conversion(parts, rows, ("folders say the split and cells (KEY=VALUE)",), splits)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from trials.datasets.corpus import SPLITS
 from trials.datasets.layout import FORMATS, MORE_FORMATS
-from trials.datasets.recognisers import BINARY, recognised
+from trials.datasets.recognisers import BINARY, Recogniser, matches, recognised
 from trials.datasets.split_names import SPLIT_WORDS, Splits, by_split, is_whole, looks_like_split, split_of_suffix
 from trials.datasets.text_file import read_lines
 from trials.errors import DataError, NoDevSplitError
@@ -17,6 +17,8 @@ from trials.sources.source import absolute
 from trials.spec import Files
 
 _MOST_FOLDERS = 100  # inside a folder, that are looked into for a hint
+_FEWEST_LINES, _NEARLY = 5, 0.95  # of files that belong together line by line, and how many lines must
+_MOST_PARALLEL = 12  # files of a folder that may belong together line by line
 _MOST_FILES = 1_000  # of a split, whose paths stand in every row of a store
 _NO_CORPUS = (".md", ".py", ".sh", ".yaml", ".yml", ".log", ".pdf", ".html", ".ann", ".part", ".lock", ".zip", ".tar")
 _part = re.compile(r"part-\d+")
@@ -52,7 +54,7 @@ def in_folder(folder: Path, *, needs_dev: bool) -> Splits:
     are_parts = all(_part.match(path.name) for path in files)  # of Spark's
     if not needs_dev and (len(files) == 1 or (files and are_parts)) and not any(splits.values()):
         return Splits(tuple(map(str, files)), ())
-    _refuse_standoff(plain_files(folder), splits["train"])
+    _refuse_standoff(plain_files(folder), splits["train"], folder / "train.tsv")
     if not splits["train"]:
         if (inner := {split: found or splits[split] for split, found in in_split_folders(folder).items()})["train"]:
             if needs_dev and not inner["dev"]:
@@ -113,18 +115,33 @@ def in_split_folders(folder: Path) -> dict[str, list[Path]]:
         for path in folders[:1] if len(folders) == 1 else ():
             inside = plain_files(path)
             found[split] = [file for file in inside if _suffix(file) in FORMATS | MORE_FORMATS]
-            _refuse_standoff(inside, found[split])
+            _refuse_standoff(inside, found[split], folder / f"{split}.tsv")
             if len(found[split]) > _MOST_FILES:
                 raise DataError(f"{path}: has {len(inside):,} files, more than {_MOST_FILES:,}. Join them into one.")
     return found
 
 
-def _refuse_standoff(files: Sequence[Path], read: Sequence[Path]) -> None:
-    """Raise DataError where annotations are in files of their own, as brat's.
+def files_by_source(folder: Path) -> list[Path]:
+    """The files of words and tags in folders that are no splits, a folder for each source; none if others are there."""
+    folders = [path for path in entries(folder) if path.is_dir() and path.name[0] not in "._"]
+    files = [file for path in folders for file in plain_files(path)]
+    of_words = [file for file in files if any(each.reads in ("columns", "conllu") for each in _matches(file))]
+    return files if files and len(of_words) == len(files) <= _MOST_FILES else []
+
+
+def _matches(path: Path) -> Sequence[Recogniser]:
+    with suppress(DataError, OSError):
+        return matches(path)
+    return ()
+
+
+def _refuse_standoff(files: Sequence[Path], read: Sequence[Path], joined: Path) -> None:
+    """Raise DataError where labels or annotations are in files of their own: brat's, or line by line.
 
     Args:
         files: All files of a folder.
         read: Those that would be read as a split; if any, one of them must be concerned.
+        joined: A file that could hold both.
     """
     stems = {path.stem for path in files if path.suffix == ".ann"}
     if texts := [path for path in files if path.suffix == ".txt" and path.stem in stems and path in (read or files)]:
@@ -132,6 +149,20 @@ def _refuse_standoff(files: Sequence[Path], read: Sequence[Path]) -> None:
             f"{texts[0].parent}: this is brat's standoff (an .ann beside each .txt), which is not read. Write a word "
             "and its tag on each line, into a folder of their own: brat's `anntoconll.py` does so."
         )
+    if len(files) > _MOST_PARALLEL:
+        return
+    lines = {path: some for path in files if (some := _lines(path))}
+    for path in lines:
+        labels = [other for other in lines if other != path and _are_labels_of(lines[other], lines[path])]
+        labels.sort(key=lambda other: len({*lines[other]}), reverse=True)  # tags before classes
+        if labels and ({path, *labels} & {*read} or not read):
+            names = " ".join(str(each.relative_to(joined.parent)) for each in (path, labels[0]))
+            listed = " and ".join(other.name for other in labels)
+            raise DataError(
+                f"{path.parent}: {listed} {'holds' if len(labels) == 1 else 'hold'} the labels of the lines of "
+                f"{path.name}: parallel files, which are not read. Join them, in {joined.parent}: `paste {names} > "
+                f"{joined.name}`."
+            )
 
 
 def _lines(path: Path) -> list[str]:
@@ -139,6 +170,18 @@ def _lines(path: Path) -> list[str]:
         if _suffix(path) not in (*_NO_CORPUS, ".parquet", *BINARY):
             return read_lines(path)
     return []
+
+
+def _are_labels_of(labels: Sequence[str], texts: Sequence[str]) -> bool:
+    """Whether each line of a file holds the label of a line of another, or as many tags as that has words."""
+    if len(labels) != len(texts) or len(labels) < _FEWEST_LINES or any("\t" in line or "{" in line for line in labels):
+        return False
+    pairs = [(a.split(), b.split()) for a, b in zip(labels, texts, strict=True)]
+    tags, words = ({word for pair in pairs for word in pair[at]} for at in (0, 1))
+    few = all(map(all, pairs)) and len(tags) < len(words) and 5 * len(tags) <= sum(len(a) for a, _ in pairs)
+    single = all(len(a) == 1 for a, _ in pairs) and 2 * sum(len(b) > 1 for _, b in pairs) > len(pairs)
+    each = any(len(a) > 1 for a, _ in pairs) and sum(len(a) == len(b) for a, b in pairs) >= _NEARLY * len(pairs)
+    return few and (single or each)
 
 
 def _refuse_binary(folder: Path) -> None:

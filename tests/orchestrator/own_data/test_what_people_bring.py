@@ -76,6 +76,7 @@ DOCUMENTS = {
     for split, start in (("train", 0), ("val", 200))
     for i in range(4)
 }
+PARALLEL = [[word for word, _ in row] for row in ner(30)], [[tag for _, tag in row] for row in ner(30)]
 SPANS = [{"text": "Ada sees Lima", "label": [[0, 3, "PER"]]}] * 30
 KINDS: dict[str, Kind] = {
     # --- Lists printed into cells, tags of a sentence in one cell
@@ -101,6 +102,16 @@ KINDS: dict[str, Kind] = {
     # --- Folders
     "brat's annotations": refused(STANDOFF, "this is brat's standoff", "anntoconll.py"),
     "a column file for each document, in a folder for each split": of_words(DOCUMENTS, 20, 20, 0, notes=["4 files"]),
+    "a column file for each document, in a folder for each source": of_words(
+        {name.replace("val/", "web/d").replace("train/", "press/d"): text for name, text in DOCUMENTS.items()}, 40,
+        notes=["no dev split: 10% of 8 files in data serve as dev"],
+    ),
+    "texts and tags line by line": refused(
+        {f"{split}/{name}": "".join(" ".join(row) + "\n" for row in rows)
+         for split in ("train", "dev") for name, rows in zip(("in.txt", "out.txt"), PARALLEL, strict=True)},
+        "out.txt holds the labels of the lines of in.txt: parallel files",
+            "paste train/in.txt train/out.txt > train.tsv",
+    ),
     "two splits of sentences of one length": of_words(
         {"train.txt": lines(ner(40), " "), "dev.txt": lines(ner(40, 100), " ")}, 40, 40, 0
     ),
@@ -316,7 +327,13 @@ def guessed(path: Path | str, **options: Any) -> CorpusGuess:
     return guess_corpus(ChooseOptions(data=str(path), **options), Lookup(offline=True))
 
 
-def test_what_is_offered_reads_the_folder() -> None:
+def test_what_is_offered_reads_the_folder_and_parallel_files_are_read_once_joined() -> None:
+    folder = written(KINDS["texts and tags line by line"].files)
+    for split in ("train", "dev"):
+        pairs = zip(*((folder / split / name).read_text().splitlines() for name in ("in.txt", "out.txt")), strict=True)
+        joined = ["\t".join(pair) + "\n" for pair in pairs]  # as `paste` does
+        (folder / f"{split}.tsv").write_text("".join(joined[: 30 if split == "train" else 15]))
+    assert (guessed(folder).task, guessed(folder).spec.sizes) == ("ner", (30, 15, 0))
     moods = written(train(table([(*row, "here" if n % 2 else "there") for n, row in enumerate(REVIEW)], ("a", "b",
         "c"))),
                     Path("moods"))  # fmt: skip
@@ -341,7 +358,7 @@ def test_a_single_file_goes_to_the_splits_that_its_column_names() -> None:
     assert (found.spec.sizes, found.data["folder"], found.spec.name) == ((60, 10, 10), "all.csv", "all")
 
 
-def test_parts_of_spark_are_one_split() -> None:
+def test_parts_of_spark_are_one_split_and_folders_of_hive_say_theirs() -> None:
     rows = [{"text": t, "label": k} for t, k in texts(60)]
     for n in range(3):
         for name in ("train.parquet", "dev.parquet"):
@@ -355,6 +372,17 @@ def test_parts_of_spark_are_one_split() -> None:
         Path("spark", "dev.parquet", f"part-{n:05}.snappy.parquet").unlink()
     assert guessed("spark").spec.sizes == (60, 9, 0)
     assert sum(guessed("spark/train.parquet").spec.sizes or ()) == 60
+    for part, name in (
+        ("train", "bad"),
+        ("train", "good"),
+        ("test", "bad"),
+        ("validation", "good"),
+        ("validation", "bad"),
+    ):
+        folder = Path("hive", f"split={part}", f"label={name}")
+        folder.mkdir(parents=True)
+        pq.write_table(pa.Table.from_pylist([{"text": f"{part} {name} {i}"} for i in range(12)]), folder / "0.parquet")
+    assert guessed("hive").spec.sizes == (24, 24, 12)
 
 
 def test_classes_of_parquet_have_the_names_of_its_schema() -> None:

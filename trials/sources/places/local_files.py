@@ -11,7 +11,7 @@ from trials.sources.cache import Progress
 from trials.sources.converted import conversion_of
 from trials.sources.places.corpus_draft import CORPUS_SOURCES, HELD_OUT, DataDraft, Located
 from trials.sources.source import FileSource, absolute, is_path
-from trials.sources.split_files import files_in, in_folder, unused_notes
+from trials.sources.split_files import files_by_source, files_in, in_folder, unused_notes
 from trials.spec import Files
 from trials.starter import BUNDLED_TREEBANKS, treebank_path
 
@@ -34,8 +34,13 @@ def _inside(draft: DataDraft, *, offline: bool, progress: Progress) -> Located:
     if (found := _converted(folder, draft)) is not None:
         return found
     if folder.is_file():
-        return _without_splits(folder, draft)
-    files = in_folder(folder, needs_dev=draft.needs_dev)
+        return _without_splits(folder, (str(folder),), draft)
+    try:
+        files = in_folder(folder, needs_dev=draft.needs_dev)
+    except DataError:
+        if sources := files_by_source(folder):
+            return _without_splits(folder, tuple(map(str, sources)), draft)
+        raise
     notes = unused_notes(folder, files)
     if len(files.train) > 1 and not is_whole([*map(Path, files.train)]):
         notes.append(f"{len(files.train):,} files are read as train")
@@ -46,13 +51,14 @@ def _inside(draft: DataDraft, *, offline: bool, progress: Progress) -> Located:
     return Located(folder.name, None, files, draft.held_out, tuple(notes))
 
 
-def _without_splits(path: Path, draft: DataDraft) -> Located:
-    """A file that is all there is, of which a part serves as dev."""
+def _without_splits(path: Path, train: Files, draft: DataDraft) -> Located:
+    """Files that are all there is, of which a part serves as dev."""
     held_out = (draft.held_out or HELD_OUT) if draft.folds is None else None
-    serves = f"{draft.folds} folds of {path.name} serve as dev, one a seed"
+    what = path.name if len(train) == 1 else f"{len(train):,} files in {path.name}"
+    serves = f"{draft.folds} folds of {what} serve as dev, one a seed"
     if held_out is not None:
-        serves = f"{held_out:.0%} of {path.name} serve as dev, the same on every machine"
-    return Located(_name(path), None, Splits((str(path),), ()), held_out, (f"no dev split: {serves}",))
+        serves = f"{held_out:.0%} of {what} serve as dev, the same on every machine"
+    return Located(_name(path), None, Splits(train, ()), held_out, (f"no dev split: {serves}",))
 
 
 def _converted(path: Path, draft: DataDraft) -> Located | None:
