@@ -19,10 +19,10 @@ from orchestrator.config.yaml_document import Document
 from orchestrator.store import open_store
 from orchestrator.store.schema import SCHEMA_VERSION, VERSION_KEY, stamped
 from tests.examples import each
-from tests.orchestrator.store.rows import trial
+from tests.orchestrator.store.rows import prediction, trial
 from tests.trials.conftest import save_tiny_model
 from trials.datasets.formats.table_reader import read_parquet
-from trials.errors import ConfigError, ModelError
+from trials.errors import ConfigError, DataError, ModelError
 from trials.models.load import load_model, load_tokenizer
 from trials.sources.places.model_draft import ModelDraft, find_model
 from trials.spec import Columns, ModelSpec
@@ -71,6 +71,14 @@ def test_a_tag_of_python_in_a_sweep_is_no_yaml(tag: str, mark: Path, tmp_path: P
     assert not mark.exists()
 
 
+@each("tag", TAGS)
+def test_a_tag_of_python_in_a_setting_is_no_yaml(tag: str, mark: Path, tmp_path: Path) -> None:
+    document = Document(tmp_path / "s.yaml", {}, {})
+    with pytest.raises(ConfigError, match="the value is not YAML"):
+        document.override(f"trial={tag.replace('MARK', str(mark))}")
+    assert not mark.exists()
+
+
 @each("licence", [*TAGS, '!!int ""', "[" * 3000, "&a [*a]", "mit"])
 def test_a_models_card_is_read_like_a_sweep(licence: str, mark: Path, tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text(f"---\nlicense: {licence.replace('MARK', str(mark))}\n---\n")
@@ -112,6 +120,29 @@ def put_part(folder: Path, rows: pa.Table) -> None:
     pq.write_table(rows, sink := pa.BufferOutputStream())
     content = sink.getvalue().to_pybytes()
     (folder / stamped("part", 1, content, "parquet")).write_bytes(content)
+
+
+@pytest.mark.parametrize("column", ["text", "label"])
+def test_a_cell_that_is_a_pickle_is_no_text(column: str, mark: Path, tmp_path: Path) -> None:
+    cells = {"text": ["a"], "label": ["x"], column: [pickle.dumps(Attack(mark))]}
+    pq.write_table(pa.table(cells), tmp_path / "x.parquet")
+    with pytest.raises(DataError, match=r"x\.parquet:row 1: the (text|label) is b"):
+        read_parquet(tmp_path / "x.parquet", Columns(text="text", label="label"))
+    assert not mark.exists()
+
+
+def test_a_cell_that_is_a_pickle_is_left_out_of_a_store(
+    mark: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = open_store(tmp_path / "store", must_exist=False)
+    store.append("predictions", [prediction("a")])
+    table = store.predictions("a")
+    n = table.column_names.index("forms")
+    forged = table.set_column(n, "forms", pa.array([pickle.dumps(Attack(mark))]))
+    put_part(tmp_path / "store" / "predictions", forged.replace_schema_metadata({VERSION_KEY: str(SCHEMA_VERSION)}))
+    assert len(store.predictions("a")) == 0
+    assert "a column has another type" in caplog.text
+    assert not mark.exists()
 
 
 # --- Models
@@ -172,3 +203,13 @@ def test_an_index_of_weights_leads_to_no_other_folder(name: object, folder: Path
     (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": {"weight": name}}))
     with pytest.raises(ModelError, match="is not a weights file in this folder"):
         find_model(ModelDraft(folder=str(folder)))
+
+
+def test_a_pipe_or_a_device_is_no_corpus(tmp_path: Path) -> None:
+    """Reading one would wait for ever."""
+    from trials.datasets.corpus import fingerprint
+
+    os.mkfifo(tmp_path / "train.conllu")
+    for path in (tmp_path / "train.conllu", Path("/dev/zero")):
+        with pytest.raises(DataError, match="the train split is not a regular file"):
+            fingerprint((str(path),), (str(path),), ())

@@ -66,6 +66,17 @@ def test_an_encoder_nobody_registered_trains_and_keeps_its_frozen_layers(ernie: 
 UNREGISTERED = ["ernie", "convbert", "nystromformer", "layoutlmv3"]
 
 
+def test_an_encoder_with_a_table_beside_its_layers_trains_only_what_is_not_frozen(
+    make_trial: TrialMaker, tmp_path: Path
+) -> None:
+    model = str(save_tiny_model("layoutlmv3", tmp_path / "layoutlmv3"))
+    spec = make_trial(model=model, max_length=24, freeze={"strategy": "all_encoder", "embeddings": True})
+    records = records_of(spec)
+    assert np.isfinite(records[-1].dev_loss)
+    assert records[-1].step_losses[-1] < records[0].step_losses[0]
+    assert records[-1].trainable_params == 16 * 4 + 4 + 2 * 32  # and two norms of its images
+
+
 @each("family", UNREGISTERED)
 def test_its_parts_are_found_disjoint_and_complete(family: str, tmp_path: Path) -> None:
     spec = find(save_tiny_model(family, tmp_path / family))
@@ -143,6 +154,15 @@ def test_positions_that_count_from_the_padding_id_are_fewer_than_the_table(
     assert find(write_config(tmp_path / "mine", family, **config)).n_positions == 514 - pad - 1
 
 
+def test_the_last_usable_position_can_be_used(make_trial: TrialMaker, tmp_path: Path) -> None:
+    for split in ("train", "dev"):
+        (tmp_path / f"{split}.txt").write_text("a X\nb Y\n" * 50 + f"{split} X\n")
+    spec = make_trial("roberta", data={"folder": str(tmp_path)}, train_size=1)
+    assert spec.max_length == spec.model.n_positions == 32
+    assert len(encode_for(spec).train.examples[0].ids) == 32
+    assert np.isfinite(losses(spec)).all()
+
+
 def save_byte_level_model(folder: Path) -> Path:
     """A RoBERTa whose byte-level tokenizer was trained on a few words."""
     tokenizer = Tokenizer(models.BPE())
@@ -194,6 +214,14 @@ def pickled(tiny_models: dict[str, Path], tmp_path: Path) -> Path:
     return folder
 
 
+def test_a_pickle_is_refused_unless_it_is_allowed(pickled: Path) -> None:
+    assert refusal(pickled) == (
+        f"{pickled}: its weights are a pickle (pytorch_model.bin), which can run arbitrary code when it is loaded. "
+        "Save them as safetensors, or say `allow_pickle: true` if you trust where it came from."
+    )
+    assert find(pickled, allow_pickle=True).pickle
+
+
 def test_an_allowed_pickle_trains_like_the_same_weights_as_safetensors(pickled: Path, make_trial: TrialMaker) -> None:
     spec = make_trial(model={"folder": str(pickled), "allow_pickle": True}, **FEW)
     assert losses(spec) == losses(make_trial("bert", **FEW))
@@ -207,6 +235,10 @@ def sharded(tiny_models: dict[str, Path], tmp_path: Path) -> Path:
     tiny_encoder("bert").save_pretrained(folder, max_shard_size="20KB")
     assert len(list(folder.glob("model-*-of-*.safetensors"))) > 2
     return folder
+
+
+def test_weights_in_several_files_train_like_the_same_weights_in_one(sharded: Path, make_trial: TrialMaker) -> None:
+    assert losses(make_trial(model=str(sharded), **FEW)) == losses(make_trial("bert", **FEW))
 
 
 def test_every_one_of_several_files_is_in_the_revision(sharded: Path) -> None:

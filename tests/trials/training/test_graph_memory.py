@@ -93,7 +93,7 @@ class Allocations(TorchDispatchMode):
     """Passes on what the operations of the block allocate and free."""
 
     def __init__(self, allocator: Allocator) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self._allocator, self._known = allocator, weakref.WeakSet[Any]()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
