@@ -17,7 +17,7 @@ from trials.spec import TrialSpec
 
 
 class Heard:
-    """In place of the live display: what it is told, a line each."""
+    """Stands in for the live display and keeps a line for each call."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []

@@ -149,9 +149,8 @@ def _out_of_memory(before: dict[str, int], now: dict[str, int]) -> str:
     return f"The kernel killed {killed} meanwhile, as memory ran out. " if n else ""
 
 
-# Read by Ray at import: Tune must not write log files, change the working directory, or handle Ctrl-C itself.
+# Read by Ray at import.
 _SETTINGS = {
-    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
     "TUNE_GLOBAL_CHECKPOINT_S": "86400",  # nothing reads Tune's snapshot
     "TUNE_MAX_PENDING_TRIALS_PG": "100000",  # slots limit the trials; by default one worker starts after the other
     "RAY_CHDIR_TO_TRIAL_DIR": "0",

@@ -21,7 +21,7 @@ class Launched:
     """A launch and its end.
 
     Attributes:
-        code: Its exit code; None if it was ended for want of time.
+        code: Its exit code; None if its time was up.
         ended_s: Seconds from the command to the end of each trial.
         said: Both of its streams, line by line.
     """

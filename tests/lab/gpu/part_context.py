@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # the part that launches the product runs before this run imp
 
 
 class NoTimeError(Exception):
-    """What a part has left to do was not run for want of time; what it has found holds."""
+    """The time of a part is up: what it has left to do is not run, what it has found holds."""
 
 
 @dataclass(frozen=True)

@@ -79,7 +79,7 @@ def test_a_launch_without_its_time_is_not_run_and_breaks_nothing(
     assert main(["--rehearse", "--only", "product", "--out", str(tmp_path)]) == 1
     said = capsys.readouterr().out
     assert "cut" in said
-    assert "for want of time not run: inline, all trials, and what would have followed" in said
+    assert "not run, as the time was up: inline, all trials, and what would have followed" in said
     assert "BROKEN" not in said
 
 

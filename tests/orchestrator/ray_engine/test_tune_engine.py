@@ -38,14 +38,14 @@ def test_the_folder_of_a_killed_driver_is_removed_and_that_of_a_running_one_is_n
 
 
 class PlayedTrial:
-    """Of Tune."""
+    """Stands in for Tune's."""
 
     def __init__(self, kind: str, **options: Any) -> None:
         self.last_result: dict[str, Step] = {}
 
 
 class PlayedController:
-    """Of Tune: each trial starts and makes the next of some steps, and is told what to do then."""
+    """Stands in for Tune's: each trial starts and makes the next of some steps; decisions are kept."""
 
     steps: list[Step] = []
 

@@ -89,7 +89,7 @@ class _Product:
         )  # fmt: skip
         self._record.note(**{name: done.figures()})
         if done.code is None and seconds < most:
-            raise NoTimeError(f"for want of time not run: {name}, and what would have followed")
+            raise NoTimeError(f"not run, as the time was up: {name}, and what would have followed")
         return done
 
     def _check_end(self, name: str, done: Launched, code: int) -> None:
