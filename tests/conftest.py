@@ -21,6 +21,8 @@ from tests.examples import WORKING, examples
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # A name that is no path is looked up: no test leaves the machine, and one that should not ask is refused at once.
 os.environ["HF_ENDPOINT"] = os.environ["PERMAFROST_UD_URL"] = "http://127.0.0.1:9"
+for switch in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_DATASETS_OFFLINE"):  # tests have a hub, on loopback
+    os.environ.pop(switch, None)
 # What is imported while tests are collected stays to the end: looking for garbage in it, now and in each test, took an
 # eighth of the CPU time.
 gc.disable()
@@ -77,6 +79,16 @@ def outside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     os.chdir(before)
     left = sorted(set(_entries(CHECKOUT)) - there)
     assert not left, f"a test has left {', '.join(left)} in {CHECKOUT}; let it write to tmp_path or its working folder."
+
+
+@pytest.fixture(autouse=True)
+def environment() -> Iterator[None]:
+    """Variables that a test, or a command that it ran here, has set end with it: the tests of a process share one."""
+    before = dict(os.environ)
+    yield
+    for name in os.environ.keys() - before.keys():
+        del os.environ[name]
+    os.environ.update({name: value for name, value in before.items() if os.environ.get(name) != value})
 
 
 @pytest.fixture(autouse=True)

@@ -385,6 +385,8 @@ def test_offline_a_branch_is_the_commit_that_the_cache_has_it_at(
 def test_the_libraries_own_switches_mean_offline(
     monkeypatch: pytest.MonkeyPatch, variable: str, value: str, *, is_off: bool
 ) -> None:
+    for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_DATASETS_OFFLINE"):
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv(variable, value)
     if variable != "HF_DATASETS_OFFLINE":  # the library reads the others when it is imported
         monkeypatch.setattr(constants, "HF_HUB_OFFLINE", constants._is_true(value))
