@@ -23,9 +23,8 @@ from orchestrator.forecast.forecast import forecast_of
 from orchestrator.forecast.pilot import Pilots
 from orchestrator.session.bounds import Bounds, limit_note
 from orchestrator.session.launch_loop import Ended, Launch
-from orchestrator.session.outcome import failures, outcome_of
+from orchestrator.session.outcome import outcome_of
 from orchestrator.session.tables import failure_table, plan_lines
-from orchestrator.store import ResultStore
 from orchestrator.sweeps.cluster_spec import find_cluster
 from orchestrator.sweeps.load_sweep import load_sweep
 from orchestrator.sweeps.plan import Plan
@@ -86,14 +85,14 @@ def _launch(launch: Launch, plan: Plan, *, pilot: bool, dry_run: bool, as_json: 
     _show_forecast(plan, launch, pilot=pilot, whole=dry_run)
     if dry_run:
         if as_json:
-            print(json.dumps(asdict(outcome_of(plan, launch.results, launch.elapsed_s, ran=None))))
+            print(json.dumps(asdict(outcome_of(plan, launch.results.address, launch.elapsed_s))))
         return 0
     with launch.run(plan) as ended:
         if as_json:
             print(json.dumps(asdict(ended.outcome)))
         else:
             _show_done(Launched.of(ended, launch.results))
-        _say_end(ended, launch.results)
+        _say_end(ended)
         return ended.exit_code
 
 
@@ -124,11 +123,11 @@ def _show_done(done: Launched) -> None:
         show_answers(done.answers())
 
 
-def _say_end(ended: Ended, results: ResultStore) -> None:
+def _say_end(ended: Ended) -> None:
     """Print which trials failed, why the launch stopped early if it did, and how to resume."""
     if ended.outcome.failed:
         say(f"{counted(ended.outcome.failed, 'trial')} failed; run the same command to retry:")
-        stderr.print(failure_table(failures(ended.plan, results)))
+        stderr.print(failure_table(ended.failures))
     if ended.stopped:
         say(ended.stopped if ended.stop.reason is not None else f"{ended.stopped} Resume with:\n  {typed_command()}")
     store = ended.outcome.store

@@ -6,12 +6,28 @@ A trial that another driver has is waited for: until it has ended, or until that
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
 
 from orchestrator.claims import CLAIMS, Claims, Membership, RemovedError
 from orchestrator.storage.storage import Storage
 from orchestrator.store.parts import Follower
 from trials.record import State
 from trials.spec import TrialSpec
+
+
+@dataclass(frozen=True)
+class End:
+    """How an attempt at a trial ended.
+
+    Attributes:
+        error: One line, or a traceback; None if it has none.
+        is_here: Whether this launch made the attempt, and no other driver.
+    """
+
+    spec: TrialSpec
+    state: State
+    error: str | None = None
+    is_here: bool = True
 
 
 class SharedTrials:
@@ -36,8 +52,10 @@ class SharedTrials:
         """
         self._membership, self._numbers, self._lost = membership, dict(numbers), lost
         self._claims = Claims(store.at(CLAIMS), membership)
-        self._rows = Follower(store, "trials", ("trial_id", "attempt", "state"))
+        self._rows = Follower(store, "trials", ("trial_id", "attempt", "state", "error"))
         self._ended: dict[str, tuple[int, State]] = {}  # a completed attempt of each trial, else the newest
+        self._errors: dict[str, str | None] = {}  # of these attempts
+        self._first = dict(numbers)
         self._known: dict[str, int] = {}  # attempts with rows that did not end the trial
         self._mine: dict[str, int] = {}  # the newest attempt claimed here
         self._elsewhere: dict[str, TrialSpec] = {}  # trials that other drivers had when they were wanted here
@@ -69,7 +87,7 @@ class SharedTrials:
                 return spec, number
             self._elsewhere[spec.trial_id] = spec
 
-    def settled(self) -> list[tuple[TrialSpec, State]]:
+    def settled(self) -> list[End]:
         """Trials that were wanted here and that other drivers have ended, each once. Raises as `next` does.
 
         Looks at first, and as long as trials are waited for: as often as others may end where nothing else is to do.
@@ -80,7 +98,19 @@ class SharedTrials:
             return []
         ended, self._free = self.look(self._elsewhere)
         self._looked_s = self._membership.timing.now()
-        return [(self._elsewhere.pop(trial_id), state) for trial_id, state in ended.items()]
+        return [self._end(self._elsewhere.pop(trial_id), state) for trial_id, state in ended.items()]
+
+    def ends(self, specs: Iterable[TrialSpec]) -> list[End]:
+        """Those trials of which other drivers have ended attempts since the start of this launch, as it last saw."""
+        known = ((spec, *self._ended.get(spec.trial_id, (0, None))) for spec in specs)
+        return [
+            self._end(spec, state)
+            for spec, attempt, state in known
+            if state is not None and attempt >= self._first.get(spec.trial_id, 1)
+        ]
+
+    def _end(self, spec: TrialSpec, state: State) -> End:
+        return End(spec, state, self._errors.get(spec.trial_id), is_here=False)
 
     def look(self, waiting: Iterable[str]) -> tuple[dict[str, State], list[str]]:
         """Look at trials that other drivers had.
@@ -151,3 +181,4 @@ class SharedTrials:
                 is_lost = (row["trial_id"], row["attempt"]) in self._lost
                 if not is_lost and state is not State.COMPLETED and row["attempt"] >= attempt:
                     self._ended[row["trial_id"]] = (row["attempt"], State(row["state"]))
+                    self._errors[row["trial_id"]] = row["error"]

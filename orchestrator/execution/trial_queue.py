@@ -27,7 +27,7 @@ from typing import NamedTuple, Protocol
 
 from orchestrator.config.limits import Limits
 from orchestrator.execution.failures import last_line
-from orchestrator.execution.shared_trials import SharedTrials
+from orchestrator.execution.shared_trials import End, SharedTrials
 from trials.record import EpochRecord, State
 from trials.spec import TrialSpec
 
@@ -143,7 +143,8 @@ class TrialQueue:
         """
         self._source, self._limits, self._clock, self._shared = source, limits, clock, shared
         self._most, self._n_begun, self._is_full = most, 0, False
-        self._news: list[tuple[TrialSpec, State]] = []
+        self._news: list[End] = []
+        self._ends: dict[str, End] = {}
         self._ahead = self._following_attempt()
         self._waiting: list[tuple[float, Attempt]] = []
         self._running: dict[str, Attempt] = {}
@@ -169,7 +170,7 @@ class TrialQueue:
         self._running[attempt.spec.trial_id] = attempt
         return attempt
 
-    def settled_elsewhere(self) -> list[tuple[TrialSpec, State]]:
+    def settled_elsewhere(self) -> list[End]:
         """Trials that are over as other drivers have ended them, each once."""
         news, self._news = self._news, []
         return news
@@ -179,9 +180,21 @@ class TrialQueue:
         if self._shared is None:
             spec = self._source.next()
             return None if spec is None else Attempt(spec, 1)
-        self._news += [(spec, state) for spec, state in self._shared.settled() if self._source.settle(spec, state)]
+        for end in self._shared.settled():
+            self._ends[end.spec.trial_id] = end
+            if self._source.settle(end.spec, end.state):
+                self._news.append(end)
         found = self._shared.next(self._source.next)
         return None if found is None else Attempt(*found)
+
+    def ends(self, planned: Iterable[TrialSpec]) -> list[End]:
+        """How the newest attempt at each trial ended that ended in this launch, here or elsewhere.
+
+        Args:
+            planned: Trials that other drivers may have ended without being asked for here.
+        """
+        elsewhere = [] if self._shared is None else self._shared.ends(planned)
+        return [*({end.spec.trial_id: end for end in elsewhere} | self._ends).values()]
 
     @property
     def is_over(self) -> bool:
@@ -205,6 +218,7 @@ class TrialQueue:
         `relieved`: it ran out of memory that it will share with fewer others.
         """
         attempt = self._running.pop(spec.trial_id)
+        self._ends[spec.trial_id] = End(spec, state, error)
         following = (0.0, _next(attempt)) if relieved else self._following(attempt, state)
         if following is None:
             self._failures.pop(spec.trial_id, None)

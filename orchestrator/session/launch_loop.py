@@ -23,7 +23,7 @@ from orchestrator.config.yaml_document import Document
 from orchestrator.engines import ENGINES
 from orchestrator.execution.engine import Engine, Evaluated, Failed, Free, Job, Started
 from orchestrator.execution.recorder import Recorder
-from orchestrator.execution.shared_trials import SharedTrials
+from orchestrator.execution.shared_trials import End, SharedTrials
 from orchestrator.execution.stop_request import StopRequest
 from orchestrator.execution.trial_queue import Attempt, Source, TrialQueue, prune_reason
 from orchestrator.search.sources import is_search, source_of
@@ -51,12 +51,14 @@ class Ended:
         plan: The plan, brought up to date at its start.
         stop: Whether and why it stopped early.
         found: What a search or a goal found, in lines; empty for a grid.
+        failures: How the trials ended that failed.
     """
 
     plan: Plan
     outcome: Outcome
     stop: StopRequest
     found: tuple[str, ...]
+    failures: tuple[End, ...]
 
     @property
     def exit_code(self) -> int:
@@ -164,11 +166,13 @@ class Launch:
                 if results.is_gone:
                     raise lost_store(results, plan.n_skipped + len(committed)) from error
                 raise
-            outcome = outcome_of(plan, results, self.elapsed_s, ran=committed)
+            ends = trials.ends(plan.to_run)
+            outcome = outcome_of(plan, results.address, self.elapsed_s, ends)
+            failures = tuple(end for end in ends if end.state not in (State.COMPLETED, State.PRUNED))
             stop.settle(all_ran=trials.is_over)
             left = len(plan.ahead) - outcome.completed - outcome.pruned - outcome.failed
             self.bounds.settle(stop, left=0 if trials.is_exhausted else left)
-            yield Ended(plan, outcome, stop, tuple(source.found(self.console.width)))
+            yield Ended(plan, outcome, stop, tuple(source.found(self.console.width)), failures)
 
     def _run_left(
         self, plan: Plan, membership: Membership, stop: StopRequest, committed: set[str]
@@ -230,7 +234,8 @@ class Launch:
                 recorder.flush()
             recorder.close()
         if trials.is_exhausted:  # a worker may have saved a trial that was stopped after its row was written
-            forget(storage, {spec.trial_id for spec in trials_of(plan, results)})
+            ended = {end.spec.trial_id for end in trials.ends(plan.to_run)}
+            forget(storage, ended.union(spec.trial_id for spec in plan.trials))
         return source, trials
 
     def _desert(self, recorder: Recorder, membership: Membership, error: Exception) -> None:
@@ -292,8 +297,8 @@ class TrialLoop:
 
     def _fill(self, slot: str) -> None:
         attempt = None if self.stop.asked else self.trials.take()
-        for spec, state in self.trials.settled_elsewhere():
-            self.display.settled(spec, state)
+        for end in self.trials.settled_elsewhere():
+            self.display.settled(end.spec, end.state)
         if attempt is not None:
             self.running.add(attempt.spec.trial_id)
             self.engine.start(attempt, slot)

@@ -1,17 +1,16 @@
-"""The outcome of a launch, from its store."""
+"""What came of a launch, from how its trials ended."""
 
 from __future__ import annotations
 
 import contextlib
 import shutil
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from orchestrator.claims import CLAIMS, DRIVERS, SEARCHES
 from orchestrator.config.quantities import counted
-from orchestrator.execution.failures import last_line
+from orchestrator.execution.shared_trials import End
 from orchestrator.execution.stop_request import FOLDER, StopRequest
 from orchestrator.storage.storage import FolderStorage
 from orchestrator.store import ResultStore
@@ -29,7 +28,7 @@ class Outcome:
 
     Attributes:
         skipped: Those that were complete before.
-        failed: Those that ended neither completed nor pruned.
+        failed: Those whose newest attempt ended neither completed nor pruned.
         ran: How many of those that ended this launch ran; other drivers of the sweep ran the rest meanwhile.
     """
 
@@ -49,20 +48,19 @@ class Outcome:
         return self.completed + self.pruned + self.failed - self.ran
 
 
-def outcome_of(plan: Plan, results: ResultStore, wall_s: float, *, ran: Collection[str] | None) -> Outcome:
-    """Count rows in the store that are new since the plan; `ran`: the trials of this launch, None of a dry run."""
-    rows = [] if ran is None else _ended(plan, results, ["state"])
-    states = Counter(row["state"] for row in rows)
+def outcome_of(plan: Plan, store: str, wall_s: float, ends: Sequence[End] = ()) -> Outcome:
+    """Count how trials ended; a dry run has no ends."""
+    states = Counter(end.state for end in ends)
     completed, pruned = states.pop(State.COMPLETED, 0), states.pop(State.PRUNED, 0)
     return Outcome(
         sweep=plan.sweep.name,
-        store=str(results.address),
+        store=store,
         planned=plan.n_trials,
         skipped=plan.n_skipped,
         completed=completed,
         pruned=pruned,
         failed=states.total(),
-        ran=sum(row["trial_id"] in (ran or ()) for row in rows),
+        ran=sum(end.is_here for end in ends),
         wall_s=round(wall_s, 3),
     )
 
@@ -89,23 +87,6 @@ def trials_of(plan: Plan, results: ResultStore) -> list[TrialSpec]:
         return list(plan.trials)
     stored = next((sweep for sweep in results.sweeps() if sweep.name == plan.sweep.name), None)
     return planned_specs(stored) if stored else []
-
-
-def _ended(plan: Plan, results: ResultStore, columns: list[str]) -> list[dict[str, Any]]:
-    """The rows of the attempts since the plan, of any driver."""
-    ids = {spec.trial_id for spec in trials_of(plan, results)}
-    rows = results.trials().select(["trial_id", "attempt", *columns]).to_pylist()
-    return [row for row in rows if row["trial_id"] in ids and row["attempt"] >= plan.next_attempt(row["trial_id"])]
-
-
-def failures(plan: Plan, results: ResultStore) -> list[tuple[str, str, str]]:
-    """(state, last line of the error, label) of each trial of this launch that failed."""
-    labels = {spec.trial_id: spec.label for spec in trials_of(plan, results)}
-    return [
-        (row["state"], last_line(row["error"]), labels[row["trial_id"]])
-        for row in _ended(plan, results, ["state", "error"])
-        if row["state"] not in (State.COMPLETED, State.PRUNED)
-    ]
 
 
 _MADE_AGAIN = (DRIVERS, CLAIMS, SEARCHES, CHECKPOINTS, FOLDER)  # folders that are worth nothing without the rows

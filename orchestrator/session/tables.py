@@ -19,6 +19,8 @@ from orchestrator.analysis.cells import cell_label, grouped, objective_group, va
 from orchestrator.analysis.freeze_names import LEGEND, layer_strip
 from orchestrator.analysis.summary import CellSummary
 from orchestrator.config.quantities import counted, points
+from orchestrator.execution.failures import last_line
+from orchestrator.execution.shared_trials import End
 from orchestrator.sweeps.cluster_spec import ClusterSpec, device_line
 from orchestrator.sweeps.corpus_words import corpora_lines
 from orchestrator.sweeps.plan import Plan
@@ -162,16 +164,16 @@ def _magnitude(n: float) -> str:
     return f"{n:,.0f}"
 
 
-def failure_table(failures: Sequence[tuple[str, str, str]]) -> Table:
-    """One row for all failures with the same state and error; `failures` are (state, last line of the error, label)."""
-    groups: dict[tuple[str, str], list[str]] = {}
-    for state, error, label in failures:
-        groups.setdefault((state, error), []).append(label)
+def failure_table(failures: Sequence[End]) -> Table:
+    """One row for all failures with the same state and the same last line of the error."""
+    groups: dict[tuple[State, str], list[str]] = {}
+    for end in failures:
+        groups.setdefault((end.state, last_line(end.error)), []).append(end.spec.label)
     table = Table(box=None, padding=(0, 2))
     for column in ("trials", "state", "error", "first trial"):
         table.add_column(column, overflow="fold", justify="right" if column == "trials" else "left")
     for (state, error), labels in sorted(groups.items(), key=lambda group: -len(group[1])):
-        table.add_row(str(len(labels)), state, Text(error), TrialName(labels[0]))
+        table.add_row(str(len(labels)), state.value, Text(error), TrialName(labels[0]))
     return table
 
 

@@ -67,8 +67,8 @@ def drive(
         recorder = Recorder(store, before_commit=membership.check, over=shared.forget, may_compact=membership.is_first)
         while not queue.is_over:
             attempt = queue.take()
-            for spec, _ in queue.settled_elsewhere():
-                told(f"settled {spec.seed}")
+            for end in queue.settled_elsewhere():
+                told(f"settled {end.spec.seed}")
             if attempt is None:
                 recorder.tick()
                 time.sleep(0.02)

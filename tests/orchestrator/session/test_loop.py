@@ -9,6 +9,7 @@ import pytest
 
 from orchestrator.config.limits import Limits
 from orchestrator.execution.recorder import Recorder
+from orchestrator.execution.shared_trials import End
 from orchestrator.execution.stop_request import StopRequest
 from orchestrator.execution.trial_queue import Attempt, Listed, TrialQueue
 from orchestrator.session.bounds import Bounds, Meter
@@ -135,8 +136,8 @@ def test_trials_that_all_fail_alike_stop_the_launch(store: ResultStore) -> None:
 
 def test_a_trial_that_another_driver_ended_is_told_and_not_run(store: ResultStore) -> None:
     class Shared(TrialQueue):
-        def settled_elsewhere(self) -> list[tuple[TrialSpec, State]]:
-            return [(SPECS[2], State.COMPLETED)] if not heard.lines else []
+        def settled_elsewhere(self) -> list[End]:
+            return [End(SPECS[2], State.COMPLETED, is_here=False)] if not heard.lines else []
 
     loop, heard = loop_of(PlayedEngine(two_epochs), Shared(Listed(SPECS[:1]), Limits()), Recorder(store))
     loop.run()

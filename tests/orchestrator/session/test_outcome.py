@@ -2,29 +2,42 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from orchestrator.api.launching import outcome_lines
-from orchestrator.execution.trial_rows import trial_row
+from orchestrator.config.limits import Limits
+from orchestrator.execution.shared_trials import End, SharedTrials
+from orchestrator.execution.trial_queue import Listed, TrialQueue
 from orchestrator.session.outcome import outcome_of
-from orchestrator.store import ResultStore
 from orchestrator.sweeps.plan import Plan
 from orchestrator.sweeps.sweep import SweepSpec
 from orchestrator.sweeps.trial_resources import Resources
-from tests.builders import first_attempts, make_record, make_spec
+from tests.builders import first_attempts, make_spec
 from trials.record import State
 
 SPECS = tuple(make_spec(seed=seed) for seed in range(4))
 PLAN = Plan(SweepSpec(name="tiny", resources=Resources(gpus=0)), "tiny.yaml", SPECS, SPECS, first_attempts(SPECS))
 
 
-def test_trials_of_other_drivers_are_counted_and_told_apart(tmp_path: Path) -> None:
-    store = ResultStore(tmp_path / "store")
-    for spec, state in zip(SPECS, (State.COMPLETED, State.COMPLETED, State.FAILED), strict=False):
-        store.append("trials", [trial_row(spec, 1, [make_record(last=True)], state, None)])
-    outcome = outcome_of(PLAN, store, 1.0, ran={SPECS[0].trial_id})
+def test_trials_of_other_drivers_are_counted_and_told_apart() -> None:
+    states = (State.COMPLETED, State.COMPLETED, State.FAILED)
+    ends = [End(spec, state, is_here=spec is SPECS[0]) for spec, state in zip(SPECS, states, strict=False)]
+    outcome = outcome_of(PLAN, "results", 1.0, ends)
     assert (outcome.completed, outcome.failed, outcome.ran, outcome.elsewhere) == (2, 1, 1, 2)
     assert "2 completed, 1 failed of 4 trials in 1.0 s; other drivers ran 2 of them" in outcome_lines(outcome)[0]
-    alone = outcome_of(PLAN, store, 1.0, ran={spec.trial_id for spec in SPECS})
+    alone = outcome_of(PLAN, "results", 1.0, [End(end.spec, end.state) for end in ends])
     assert (alone.ran, alone.elsewhere) == (3, 0)
     assert "other drivers" not in outcome_lines(alone)[0]
+
+
+def test_the_newest_attempt_of_a_trial_counts_and_what_ran_elsewhere_without_being_asked_for() -> None:
+    class Others(SharedTrials):
+        def __init__(self) -> None:
+            self._first, self._errors = {SPECS[3].trial_id: 2}, {}
+            self._ended = {SPECS[n].trial_id: (1, State.FAILED) for n in (0, 2, 3)}
+
+    queue = TrialQueue(Listed(SPECS[:2]), Limits())
+    for state in (State.LOST, State.COMPLETED):
+        queue.take()
+        queue.ended(SPECS[0], state, None)
+    queue._shared = Others()
+    ends = {end.spec: (end.state, end.is_here) for end in queue.ends(SPECS)}
+    assert ends == {SPECS[0]: (State.COMPLETED, True), SPECS[2]: (State.FAILED, False)}
