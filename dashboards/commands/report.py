@@ -20,6 +20,7 @@ from orchestrator.config.console import DEFAULT_STORE, reported, say, stderr, st
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.plans import planned_specs
 from trials.errors import ConfigError, RefusedError
+from trials.outside.plain_files import path_inside
 
 _NO_PICTURES = "--no-pictures"
 
@@ -65,7 +66,7 @@ def report(
         snapshot = frames.refresh()
         name = sweep or (chosen_sweep(frames.store, None, compares=True).name if snapshot.sweeps else "")
         require_sweep(snapshot, name)
-        folder = out or Path("report") / name
+        folder = out or path_inside(Path("report"), name)
         is_report = (folder / "report.html").exists()
         if folder.exists() and not is_report and (not folder.is_dir() or any(folder.iterdir())):
             raise RefusedError(f"{folder} already exists and holds no report. Choose another folder with -o.")

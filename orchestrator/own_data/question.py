@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.config.quantities import counted
+from orchestrator.config.sweep_names import MOST_NAME_BYTES
 from orchestrator.config.yaml_document import Document
 from orchestrator.own_data.choose_options import ChooseOptions, draft_of
 from orchestrator.own_data.corpus_guess import CorpusGuess, guess_corpus
@@ -22,7 +23,6 @@ from orchestrator.sweeps.expansion import expand
 from orchestrator.sweeps.load_sweep import sweep_of_text
 from orchestrator.sweeps.named_paths import each_path, seen_from
 from orchestrator.sweeps.notes import plan_notes
-from orchestrator.sweeps.sweep import MOST_NAME_BYTES
 from trials.datasets.corpus import Corpus, Text, item_words
 from trials.draft import Lookup
 from trials.errors import ConfigError, RefusedError

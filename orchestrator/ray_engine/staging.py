@@ -14,6 +14,7 @@ from orchestrator.config.quantities import size
 from trials.datasets.corpus import SPLITS, planned_stamps
 from trials.errors import ModelError
 from trials.models.model_files import planned_files
+from trials.outside.plain_files import path_inside
 from trials.plugins.loading import LoadedPlugins, loaded
 from trials.sources.places.model_draft import find_model, named_model
 from trials.spec import DataSpec, ModelSpec, TrialSpec
@@ -97,5 +98,6 @@ def _names(data: DataSpec, split: str) -> list[str]:
 
 def _link(folder: Path, files: dict[str, Path]) -> None:
     for name, path in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).symlink_to(path)
+        link = path_inside(folder, *name.split("/"))
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(path)

@@ -20,8 +20,8 @@ from typing import BinaryIO, NoReturn, TypeVar
 
 import pyarrow as pa
 
-from trials.errors import StoreError
-from trials.outside.plain_files import MOST_CONTENT, opened, read_bytes, stamp_of
+from trials.errors import StoreError, quoted
+from trials.outside.plain_files import MOST_CONTENT, NotPlainError, is_plain, opened, path_inside, read_bytes, stamp_of
 
 
 class BrokenError(StoreError):
@@ -70,9 +70,14 @@ class Storage(ABC):
     def __str__(self) -> str:
         """The storage as errors show it."""
 
+    @property
+    def name(self) -> str:
+        """Of the folder, within the one that it is in."""
+        return str(self).rpartition("/")[2]
+
     @abstractmethod
     def at(self, name: str) -> Storage:
-        """The folder of this name inside, which need not exist."""
+        """The folder of this name inside, which need not exist. Raises StoreError: the name leads elsewhere."""
 
     @abstractmethod
     def files(self, after: str = "", before: str = LAST) -> dict[str, int]:
@@ -178,7 +183,13 @@ class FolderStorage(Storage):
 
     def at(self, name: str) -> FolderStorage:
         """The folder of this name inside."""
-        return FolderStorage(self.folder / name)
+        return FolderStorage(self._path(name))
+
+    def _path(self, name: str) -> Path:
+        try:
+            return path_inside(self.folder, name)
+        except NotPlainError as error:
+            raise StoreError(f"{self}: {quoted(name)} is {error.strerror}.") from error
 
     def files(self, after: str = "", before: str = LAST) -> dict[str, int]:
         """Name and size of each file.
@@ -204,33 +215,34 @@ class FolderStorage(Storage):
 
     def folders(self) -> list[str]:
         """The names of the folders inside."""
-        return sorted(path.name for path in self.folder.glob("*") if path.is_dir())
+        return sorted(path.name for path in self.folder.glob("*") if is_plain(path.name) and path.is_dir())
 
     def exists(self, name: str) -> bool:
         """Whether a file exists."""
-        return (self.folder / name).is_file()
+        return self._path(name).is_file()
 
     def open(self, name: str) -> pa.NativeFile:
         """Open a file."""
-        stamp_of(self.folder / name)  # opening a pipe would wait
-        return pa.OSFile(str(self.folder / name))
+        stamp_of(self._path(name))  # opening a pipe would wait
+        return pa.OSFile(str(self._path(name)))
 
     def read(self, name: str) -> bytes:
         """The file's content; of one that is being created on a file system without links, what there is so far."""
-        with opened(self.folder / name, MOST_CONTENT) as file:
+        with opened(self._path(name), MOST_CONTENT) as file:
             return file.read()
 
     def write(self, name: str, content: bytes | pa.Buffer) -> None:
         """Write a file under a temporary name and rename it; its bytes, and then its name, are flushed to the disk."""
+        path = self._path(name)
         with self._flushed(name, content) as temporary:
-            temporary.replace(self.folder / name)
+            temporary.replace(path)
 
     def create(self, name: str, content: bytes) -> bool:
         """Write a file under a temporary name and link it, which fails if the name exists.
 
         On a file system without hard links it is created under its name, and others may see it before its content.
         """
-        path = self.folder / name
+        path = self._path(name)
         if not path.exists():
             with self._flushed(name, content) as temporary, contextlib.suppress(FileExistsError):
                 _link(temporary, path)
@@ -242,7 +254,7 @@ class FolderStorage(Storage):
     @contextlib.contextmanager
     def _flushed(self, name: str, content: bytes | pa.Buffer) -> Iterator[Path]:
         """A new file under a temporary name, flushed to the disk; so are all names once the caller has given it one."""
-        temporary = self.folder / temporary_name(name)
+        temporary = self._path(temporary_name(name))
         new = list(takewhile(lambda folder: not folder.exists(), (self.folder, *self.folder.parents)))
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -261,7 +273,7 @@ class FolderStorage(Storage):
 
     def delete(self, name: str) -> None:
         """Delete a file, if it exists."""
-        (self.folder / name).unlink(missing_ok=True)
+        self._path(name).unlink(missing_ok=True)
 
     def is_free(self) -> bool:
         """Whether the folder is absent, or empty but for temporary files."""

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from orchestrator.analysis.decision_plan import DecisionPlan
+from orchestrator.config.sweep_names import is_sweep_name
 from orchestrator.config.yaml_document import faults
 from orchestrator.storage.storage import BrokenError, Storage
 from orchestrator.store.parts import left_out, report
@@ -28,7 +29,8 @@ from orchestrator.store.schema import (
     stamp_of,
     stamped,
 )
-from trials.errors import StoreError
+from trials.errors import StoreError, quoted
+from trials.escaping import composed
 from trials.spec import TrialSpec
 
 SWEEPS = "sweeps"
@@ -124,7 +126,10 @@ def read_plan(folder: Storage, name: str) -> SweepPlan:
         content = read_intact(folder, name)
         if not is_intact(name, content):
             raise ValueError(WRONG_DIGEST)
-        return _plan_of(json.loads(content.to_pybytes().decode("utf-8")))
+        plan = _plan_of(json.loads(content.to_pybytes().decode("utf-8")))
+        if not is_sweep_name(plan.name) or plan.name != composed(folder.name):
+            raise ValueError(f"{quoted(plan.name)} is not the sweep of its folder")
+        return plan
     except FileNotFoundError:
         raise
     except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:

@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from orchestrator.config.quantities import counted
+from orchestrator.config.sweep_names import is_sweep_name
 from orchestrator.storage.open_storage import open_storage
 from orchestrator.storage.storage import BrokenError, FolderStorage, NewerError, SeveralStorages, Storage
 from orchestrator.store.evidence import TRIAL_COLUMNS, Evidence, all_sentences, evidence_of
@@ -40,7 +41,6 @@ from orchestrator.store.plans import (
 from orchestrator.store.schema import ALL_TABLES, CHECKPOINTS, SCHEMA_VERSION
 from trials.errors import StoreError
 from trials.record import State
-from trials.sources.cache import is_plain
 from trials.spec import TrialSpec
 
 MARKER = "store.json"
@@ -177,8 +177,6 @@ class ResultStore:
 
     def earlier_trials(self, plan: SweepPlan) -> SweepPlan:
         """The trials that earlier plans of a sweep declared and its newest one does not."""
-        if not is_plain(plan.name):  # no plan of ours
-            return replace(plan, trials=())
         folder = self._folder_of(plan.name)
         declared = list[tuple[tuple[str, dict[str, Any]], ...]]()
         for name in filter(is_plan, folder.files("plan-", "plan.")):
@@ -221,7 +219,7 @@ class ResultStore:
         return () if plan is None else plan.suggestions
 
     def _folder_of(self, sweep: str) -> Storage:
-        if not is_plain(sweep):
+        if not is_sweep_name(sweep):
             raise StoreError(f"{sweep!r} is not a valid name of a sweep, as a folder has this name.")
         return self.storage.at(SWEEPS).at(sweep)
 

@@ -31,20 +31,19 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.config.limits import Limits
 from orchestrator.config.quantities import counted
+from orchestrator.config.sweep_names import SweepName
 from orchestrator.sweeps.search_spec import GoalSpec, ScheduleKey, ScheduleSpec, SearchKey, SearchSpec
 from orchestrator.sweeps.space import CASES, Axis, continuous, n_points
 from orchestrator.sweeps.trial_resources import Resources
-from trials.escaping import composed
 from trials.spec import Frozen, Predictions, Seed
 from trials.training.checkpoint_times import CheckpointKey, CheckpointSpec
 
 MAX_TRIALS = 100_000  # per sweep, seeds included
-MOST_NAME_BYTES = 180  # of a sweep's name; file systems allow 255, and Ray's logs of a job add 50
 MAX_VALUES = 2_000  # in `trial`, or in one choice of the space; they are copied for every trial
 
 
@@ -61,16 +60,6 @@ def listed_word(value: object) -> object:
 
 def _list_is_choice(value: object) -> object:
     return {"choice": value} if isinstance(value, list) else value
-
-
-def _file_name(name: str) -> str:
-    """The name in the form in which it is stored and looked up."""
-    name = composed(name)
-    if (n_bytes := len(name.encode())) > MOST_NAME_BYTES:
-        raise ValueError(f"has {n_bytes} bytes in UTF-8; a file's name with it has room for {MOST_NAME_BYTES}")
-    if hidden := [character for character in name if not character.isprintable()]:
-        raise ValueError(f"has the invisible character U+{ord(hidden[0]):04X}; leave it out")
-    return name
 
 
 class SweepSpec(Frozen):
@@ -94,7 +83,7 @@ class SweepSpec(Frozen):
             the file, in the working folder, and among what is installed.
     """
 
-    name: Annotated[str, Field(pattern=r"^[^\W_][\w.-]*$", max_length=80), AfterValidator(_file_name)]
+    name: SweepName
     trial: dict[str, Any] = {}
     space: dict[str, Annotated[Axis, BeforeValidator(_list_is_choice)]] = {}
     seeds: Annotated[list[Seed], Field(min_length=1)] = [0]

@@ -8,15 +8,18 @@ from pathlib import Path
 import pytest
 import typer
 
+from dashboards.commands.report import report
 from orchestrator.commands.model_commands import export_model
 from orchestrator.commands.status_command import status
+from orchestrator.extras.store_care.check import check_store
+from orchestrator.storage.storage import FolderStorage
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.plans import SweepPlan
 from orchestrator.store.schema import stamped
 from tests.builders import expanded, make_spec, write_sweep, write_treebank
 from tests.examples import each
 from tests.orchestrator.store.rows import prediction, trial
-from trials.errors import ConfigError, PermafrostError
+from trials.errors import ConfigError, PermafrostError, StoreError
 from trials.sources.cache import read_manifest, write_manifest
 
 NAMES = ("../evil", "../../evil", "/evil", "a/b", "a/../../evil", "..", ".", "a\\..\\evil", "%2e%2e/evil", "~/evil")
@@ -71,7 +74,7 @@ def test_a_trial_of_such_an_id_is_looked_up_and_not_found(
 
 
 @pytest.mark.parametrize("name", ["../../evil", "/evil", ".."])
-def test_a_plan_of_such_a_name_is_shown_and_leads_nowhere(
+def test_a_plan_of_such_a_name_is_said_and_no_command_follows_it(
     name: str, store: ResultStore, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     spec = make_spec()
@@ -82,8 +85,27 @@ def test_a_plan_of_such_a_name_is_shown_and_leads_nowhere(
     (plan.parent / stamped("plan", 1, forged, "json")).write_bytes(forged)  # by its own digest, so that it is read
     before = contents(tmp_path)
     status(store.address, as_json=True)
-    assert json.loads(capsys.readouterr().out)["sweeps"][0]["name"] == name
+    assert json.loads(capsys.readouterr().out)["sweeps"] == []
+    for sweep in (None, name):
+        with pytest.raises(typer.Exit) as ended:
+            report(store.address, sweep)
+        assert ended.value.exit_code == 5
+    assert [found.wrong for found in check_store(store.storage).findings] == [
+        f"not a readable plan ({name!r} is not the sweep of its folder)"
+    ]
     assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("name", ["../evil", "/evil", "..", "", "a/b", "a\0b"])
+def test_no_call_of_a_storage_follows_such_a_name(name: str, tmp_path: Path) -> None:
+    storage = FolderStorage(tmp_path / "store")
+    for call in (storage.at, storage.exists, storage.open, storage.read, storage.delete):
+        with pytest.raises(StoreError, match="is not the plain name of a file"):
+            call(name)
+    for write in (storage.write, storage.create):
+        with pytest.raises(StoreError, match="is not the plain name of a file"):
+            write(name, b"x")
+    assert contents(tmp_path) == {}
 
 
 @each("name", ["../evil", "../../evil", "/evil", "a/b", "..", ".", ""])

@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 MOST_TEXT = 16 << 20  # bytes of a file that declares or describes something
 MOST_VOCABULARY = 256 << 20  # of a tokenizer's file; the largest have 40 MB
@@ -30,6 +30,27 @@ class NotPlainError(OSError):
 
     def __init__(self, path: Path | str, rule: str, code: int = errno.EINVAL) -> None:
         super().__init__(code, rule, str(path))
+
+
+def is_plain(name: object) -> TypeGuard[str]:
+    """Whether a name from a store, a listing or a hub is a plain file name that leads to no other folder."""
+    if not isinstance(name, str) or not name.isprintable():
+        return False
+    return name not in ("", ".", "..") and "/" not in name and "\\" not in name
+
+
+def path_inside(folder: Path, *names: str) -> Path:
+    """The path of a file in a folder, or in folders inside it, of names that somebody else wrote.
+
+    Every path that is made from the text of a store, an archive or a listing is made here.
+
+    Raises:
+        NotPlainError: a name would lead out of its folder.
+    """
+    for name in names:
+        if not is_plain(name):
+            raise NotPlainError(name, "not the plain name of a file")
+    return folder.joinpath(*names)
 
 
 class Stamp(NamedTuple):

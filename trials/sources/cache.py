@@ -10,12 +10,11 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeGuard
 
 from filelock import BaseFileLock, FileLock
 
 from trials.errors import DataError
-from trials.outside.plain_files import digest_of, read_json
+from trials.outside.plain_files import digest_of, path_inside, read_json
 
 Progress = Callable[[str, int, int | None], None]
 """Called after every chunk of a download: file name, bytes so far, total bytes or None if unknown."""
@@ -87,9 +86,9 @@ class FetchedCorpus:
         splits = dict[str, tuple[Path, ...]]()
         for file in self.files:
             if file.endswith(".jsonl"):  # rows that were written, a file a split
-                splits[file.removesuffix(".jsonl")] = (self.folder / file,)
+                splits[file.removesuffix(".jsonl")] = (path_inside(self.folder, file),)
             elif match := _UD_SPLIT.search(file):
-                splits[match[1]] = (*splits.get(match[1], ()), self.folder / file)
+                splits[match[1]] = (*splits.get(match[1], ()), path_inside(self.folder, file))
         return splits
 
 
@@ -108,7 +107,7 @@ def read_manifest(folder: Path) -> FetchedCorpus | None:
         is_ours = manifest["format"] == _FORMAT and {*map(type, texts)} == {str}
         # A name that leads out of the folder is refused.
         sized = zip(files, sizes, strict=True)
-        is_here = all(is_plain(file) and (folder / file).stat().st_size == n for file, n in sized)
+        is_here = all(path_inside(folder, file).stat().st_size == n for file, n in sized)
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return None  # an unfinished download, which is resumed
     return corpus if is_ours and is_here else None
@@ -118,19 +117,11 @@ def whole_corpus(folder: Path) -> FetchedCorpus | None:
     """The corpus in a folder, for whoever reads its files; None if it is not there with the bytes that were fetched."""
     corpus = read_manifest(folder)
     try:
-        is_whole = corpus and all(
-            digest_of(folder / file).hex() == digest for file, digest in zip(corpus.files, corpus.digests, strict=True)
-        )
+        digests = zip(corpus.files, corpus.digests, strict=True) if corpus else ()
+        is_whole = all(digest_of(path_inside(folder, file)).hex() == digest for file, digest in digests)
     except OSError:
         return None
     return corpus if is_whole else None
-
-
-def is_plain(name: object) -> TypeGuard[str]:
-    """Whether a name from a listing, a manifest or a hub is a plain file name that leads to no other folder."""
-    if not isinstance(name, str) or not name.isprintable():
-        return False
-    return name not in ("", ".", "..") and "/" not in name and "\\" not in name
 
 
 def write_manifest(

@@ -22,7 +22,7 @@ from trials.datasets.split_names import by_split, looks_like_split, split_named
 from trials.datasets.table_rows import TABLES, first_rows, parquet_rows
 from trials.datasets.text_file import read_lines
 from trials.errors import DataError, quoted
-from trials.outside.plain_files import stamp_of
+from trials.outside.plain_files import path_inside, stamp_of
 from trials.sources.cache import cache_root, locked_folder, whole_corpus, write_manifest, writing
 from trials.sources.split_files import entries
 
@@ -77,7 +77,7 @@ class Conversion:
             if whole_corpus(folder) is None:
                 with writing(folder):
                     for split, file in files.items():
-                        part = folder / f"{file}.part"
+                        part = path_inside(folder, f"{file}.part")
                         with part.open("w", encoding="utf-8", newline="\n") as target:
                             rows = (row for each in self.parts for row in self.rows(each))
                             target.writelines(_line(row) for of_split, row in rows if of_split == split)

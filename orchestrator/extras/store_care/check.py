@@ -221,7 +221,7 @@ def _pairs(rows: pa.Table) -> Iterator[tuple[str, int]]:
 
 def _check_tensors(folder: Storage, ours: re.Pattern[str], what: str, means: str, report: Report) -> None:
     """Check the files of a folder whose names hold a trial and a digest."""
-    names, place = list(folder.files()), str(folder).rpartition("/")[2]
+    names, place = list(folder.files()), folder.name
     report.note_strange(place, [name for name in names if not ours.fullmatch(name)], f"not {what}")
     for name in filter(ours.fullmatch, names):
         if wrong := _tensor_problem(folder, name):

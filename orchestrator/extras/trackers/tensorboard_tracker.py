@@ -21,6 +21,7 @@ from tensorboard.plugins.hparams.api_pb2 import Status
 from tensorboard.summary.writer.record_writer import RecordWriter
 
 from orchestrator.extras.trackers.tracked_run import Measured, TrackedRun, safe_name
+from trials.outside.plain_files import path_inside
 
 FILE = "events.out.tfevents.permafrost"  # TensorBoard reads whatever has `tfevents` in its name
 
@@ -29,12 +30,12 @@ class TensorboardTracker:
     """A `Tracker` that writes event files below a folder. Any call raises OSError if that cannot be written."""
 
     def __init__(self, sweep: str, folder: str) -> None:
-        self._folder = Path(folder).expanduser() / safe_name(sweep)
+        self._folder = path_inside(Path(folder).expanduser(), safe_name(sweep))
         self._files: dict[str, _EventFile] = {}
 
     def begin(self, run: TrackedRun) -> None:
         """Begin the trial's file. One of an earlier name of the trial is removed."""
-        folder = self._folder / f"{safe_name(run.name)}-{run.trial_id}"
+        folder = path_inside(self._folder, f"{safe_name(run.name)}-{run.trial_id}")
         for old in self._folder.glob(f"*-{run.trial_id}/{FILE}"):
             old.unlink()
             if old.parent != folder:

@@ -18,12 +18,12 @@ from typing import Any
 
 from trials.datasets.layout import FORMATS
 from trials.errors import DataError, quoted, unknown
+from trials.outside.plain_files import is_plain, path_inside
 from trials.sources.cache import (
     FetchedCorpus,
     Progress,
     cache_root,
     forbidden,
-    is_plain,
     locked_folder,
     whole_corpus,
     write_manifest,
@@ -125,7 +125,7 @@ def _fetch(at: Repo, asked: str, config: str | None, info: Any, folder: Path, pr
         for split, rows in splits.items():
             if not is_plain(split):
                 raise DataError(f"{at}: {split!r} is not a valid split name. Use another revision.")
-            path = folder / f"{split}.jsonl"
+            path = path_inside(folder, f"{split}.jsonl")
             try:
                 labelled = write_rows(rows, rows.features, path)
             except DataError as error:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 from trials.errors import ConfigError, DataError, unknown
-from trials.outside.plain_files import read_text
+from trials.outside.plain_files import path_inside, read_text
 from trials.sources.cache import (
     FetchedCorpus,
     Progress,
@@ -115,7 +115,7 @@ def _fetch(name: str, release: str, folder: Path, progress: Progress) -> Fetched
     if not any(file.endswith(".conllu") for file in remotes):
         raise DataError(f"{name} {release}: its repository has no file like *-ud-train.conllu. Choose another one.")
     for file, remote in remotes.items():
-        download(remote, folder / file, progress=progress)
+        download(remote, path_inside(folder, file), progress=progress)
     source = f"ud:{name}@{release}"
     return write_manifest(folder, name=name, kind="ud", source=source, licence=_licence(folder, remotes), files=remotes)
 
