@@ -125,7 +125,7 @@ def plan(
     sweep: SweepLike,
     *,
     store: str = DEFAULT_STORE,
-    cluster: str = "local",
+    cluster: str | None = None,
     cpus: int | None = None,
     gpus: int | None = None,
     offline: bool = False,
@@ -153,7 +153,7 @@ def launch(
     sweep: SweepLike,
     *,
     store: str = DEFAULT_STORE,
-    cluster: str = "local",
+    cluster: str | None = None,
     cpus: int | None = None,
     gpus: int | None = None,
     max_hours: float | None = None,
@@ -169,7 +169,7 @@ def launch(
         sweep: The sweep.
         store: A folder, s3://bucket/prefix or gs://bucket/prefix; created if there is none.
         cluster: `local` for Ray on this machine, `inline` for this process, `auto` for the Ray cluster of this
-            machine, or a cluster file.
+            machine, or a cluster file; None for `local`, or `inline` where Ray does not start.
         cpus, gpus: Cores and GPUs of this machine that it uses; None for all that this process may.
         max_hours: Limit of this launch; launch again to go on.
         max_trials: The most trials that it runs.

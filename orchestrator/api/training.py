@@ -93,7 +93,7 @@ def train(
     seeds: int = SEEDS,
     keep: Keep = "best",
     with_dev: bool = False,
-    cluster: str = "local",
+    cluster: str | None = None,
     cpus: int | None = None,
     gpus: int | None = None,
 ) -> TrainedModel:

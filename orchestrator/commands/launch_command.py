@@ -34,7 +34,7 @@ DEFAULT_SWEEP = configs_folder("sweeps") / "starter.yaml"
 
 def launch(
     sweep: options.Sweep = DEFAULT_SWEEP,
-    cluster: options.Cluster = "local",
+    cluster: options.Cluster = None,
     store: options.ClusterStore = None,
     settings: options.Settings = None,
     offline: options.Offline = False,

@@ -42,7 +42,7 @@ def train(
         bool,
         typer.Option("--with-dev", help="Train on dev as well, but for a twentieth of both, which chooses the epoch."),
     ] = False,
-    cluster: options.Cluster = "local",
+    cluster: options.Cluster = None,
     cpus: options.Cpus = None,
     gpus: options.Gpus = None,
     as_json: options.Json = False,

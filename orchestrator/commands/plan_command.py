@@ -35,7 +35,7 @@ MOST_SETTINGS = 60  # that are listed
 
 def plan(
     sweep: options.Sweep = DEFAULT_SWEEP,
-    cluster: options.Cluster = "local",
+    cluster: options.Cluster = None,
     store: options.ClusterStore = None,
     settings: options.Settings = None,
     pilot: options.Pilot = False,

@@ -31,12 +31,13 @@ ClusterStore = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
 
 Cluster = Annotated[
-    str,
+    str | None,
     typer.Option(
         "--cluster",
         metavar="WHERE",
         help="`local`: Ray on this machine. `auto`: the Ray cluster of this machine. `inline`: without Ray. "
         "Or a file like those in configs/clusters/.",
+        show_default="local; inline where Ray does not start",
     ),
 ]
 

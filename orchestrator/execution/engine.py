@@ -24,9 +24,14 @@ from orchestrator.execution.trial_queue import Attempt
 from orchestrator.sweeps.cluster_spec import ClusterSpec
 from orchestrator.sweeps.plan import Plan
 from trials.cache.set_up_work import SetUpWork
+from trials.errors import MissingError
 from trials.plugins.registry import Registry
 from trials.record import EpochRecord, State
 from trials.spec import TrialSpec
+
+
+class EngineStartError(MissingError):
+    """An engine that does not start here; another one may."""
 
 
 @dataclass(frozen=True)
@@ -130,6 +135,7 @@ class MakesEngine(Protocol):
 
         Raises:
             ConfigError: What it needs is not there.
+            EngineStartError: It does not start on this machine.
         """
         ...
 

@@ -1,7 +1,8 @@
 """Pilots: a few dozen steps of each shape of trial in a sweep, run in a separate process.
 
 A pilot is a small trial of the same shape, run by the same training loop: two epochs of a few steps, of which the
-second is measured. So it includes everything that a trial does, caches of frozen layers included.
+second is measured. So it includes everything that a trial does, caches of frozen layers included. What it took stays in
+the node's cache for a day, so that a command that ended early need not time it again.
 """
 
 from __future__ import annotations
@@ -12,13 +13,18 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from hashlib import sha256
 
 from orchestrator.analysis.cells import grouped
 from orchestrator.analysis.freeze_names import strip_and_word
 from orchestrator.config.quantities import counted
+from trials.cache.node_cache import existing_folder, node_folder, read_checked_json, write_json
 from trials.errors import MissingError
+from trials.hardware.machine import cuda_gpus, processor_name
 from trials.plugins.import_origins import folders_for_other_processes
 from trials.plugins.loading import loaded
 from trials.prefix.rule import cached_depth
@@ -29,6 +35,8 @@ STEPS = 24  # measured steps
 MOST_ITEMS, MOST_DEV = 1_000, 192  # items of train and dev that a pilot reads
 MOST_PILOTS = 12
 TIMEOUT_S = 900.0
+KEPT_S = 24 * 3_600.0  # the machine may be less busy the next day
+_KIND, _FILE = "pilots", "seconds.json"  # in the node's cache
 
 
 @dataclass(frozen=True)
@@ -106,7 +114,22 @@ class Pilots:
 def run_pilots(
     specs: Sequence[TrialSpec], threads: int, say: Callable[[str], None], *, gpu: bool = False
 ) -> list[TrialTime]:
-    """Run pilots one after the other and return what they took. Raises MissingError."""
+    """Run those pilots that were not timed here within a day, one after the other, and return what they took, in order
+    of `specs`. Raises MissingError.
+    """
+    keys = {spec: _key(spec, threads, gpu=gpu) for spec in specs}
+    known = {spec: result for spec, key in keys.items() if (result := _kept(key)) is not None}
+    if known:
+        say(f"pilot   {counted(len(known), 'shape')} timed here before")
+    if left := [spec for spec in specs if spec not in known]:
+        known |= _run(left, keys, threads, say, gpu=gpu)
+    return [_timing(spec, known[spec]) for spec in specs]
+
+
+def _run(
+    specs: Sequence[TrialSpec], keys: Mapping[TrialSpec, str], threads: int, say: Callable[[str], None], *, gpu: bool
+) -> dict[TrialSpec, dict[str, float]]:
+    """Run pilots; the result of each is kept as it comes."""
     small = [pilot_spec(spec) for spec in specs]
     command = [sys.executable, "-P", "-m", "orchestrator.forecast.pilot_worker", str(threads), "gpu" if gpu else "cpu"]
     command.append(loaded().to_json())
@@ -127,6 +150,7 @@ def run_pilots(
                 for line in process.stdout:
                     if line.startswith("{"):
                         results.append(json.loads(line))
+                        _keep(keys[specs[len(results) - 1]], results[-1])
                         say(f"pilot   {len(results)} of {len(small)}: {_said(specs[len(results) - 1], results[-1])}")
                 process.wait()
             finally:
@@ -140,7 +164,27 @@ def run_pilots(
     if len(results) < len(small):
         last = lines[-1] if lines else f"exit code {process.returncode}"
         raise MissingError(f"the pilot of {specs[len(results)].label} failed: {last}")
-    return [_timing(spec, result) for spec, result in zip(specs, results, strict=True)]
+    return dict(zip(specs, results, strict=True))
+
+
+def _key(spec: TrialSpec, threads: int, *, gpu: bool) -> str:
+    """The pilot, and what it runs on."""
+    device = sorted(gpu.name for gpu in cuda_gpus().found) if gpu else processor_name()
+    return sha256(repr((pilot_spec(spec).model_dump_json(), threads, device, loaded().to_json())).encode()).hexdigest()
+
+
+def _kept(key: str) -> dict[str, float] | None:
+    folder = existing_folder(_KIND, key)
+    with suppress(OSError, ValueError):
+        if folder is not None and time.time() - (folder / _FILE).stat().st_mtime < KEPT_S:
+            result: dict[str, float] = read_checked_json(folder / _FILE, key)
+            return result
+    return None
+
+
+def _keep(key: str, result: Mapping[str, float]) -> None:
+    with suppress(OSError):  # a cache that is full or cannot be written
+        write_json(node_folder(_KIND, key, 1 << 12) / _FILE, result, key)
 
 
 def _said(spec: TrialSpec, result: Mapping[str, float]) -> str:

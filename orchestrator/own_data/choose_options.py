@@ -137,7 +137,7 @@ class ChooseOptions:
     ] = 1.0
     store: options.Store = DEFAULT_STORE
     out: Annotated[str | None, _option("out", "Where sweep files go.", "DIR", "beside the store")] = None
-    cluster: options.Cluster = "local"
+    cluster: options.Cluster = None
     cpus: options.Cpus = None
     gpus: options.Gpus = None
     export: Annotated[
@@ -206,8 +206,7 @@ class ChooseOptions:
     @property
     def machine(self) -> list[str]:
         """The words of a command that runs where this one does."""
-        cluster = self.cluster if self.cluster != "local" else None
-        return _words({"cpus": self.cpus, "gpus": self.gpus, "cluster": cluster})
+        return _words({"cpus": self.cpus, "gpus": self.gpus, "cluster": self.cluster})
 
 
 def _words(options: Mapping[str, object]) -> list[str]:

@@ -20,6 +20,7 @@ from typing import Any
 
 from orchestrator.deploy import ray_session
 from orchestrator.deploy.ray_session import new_token, session_folder, temporary_files_in
+from orchestrator.execution.engine import EngineStartError
 from orchestrator.execution.stop_request import polling
 from orchestrator.ray_engine.slots import Node, node_of
 from trials.errors import ConfigError, MissingError, PermafrostError
@@ -211,7 +212,8 @@ def local_cluster(
     Raises:
         ConfigError: RAY_AUTH_MODE or RAY_TMPDIR is set to something that Ray would not take as it was meant, or Ray
             cannot start this Python.
-        MissingError, RefusedError: there is no place for its files, or it does not start.
+        MissingError, RefusedError: there is no place for its files.
+        EngineStartError: it does not start, not even with more time.
     """
     if re.search(r"['\"\\]", sys.executable):  # a node starts its workers by a command line, which it splits again
         raise ConfigError(
@@ -235,7 +237,9 @@ def local_cluster(
             logs = folder / "session_latest" / "logs"
             if getrlimit(RLIMIT_AS)[0] != RLIM_INFINITY:  # its processes reserve much more than they use
                 return MemoryError(f"Ray did not start ({error}); its logs are in {logs}")
-            return MissingError(f"--cluster local: Ray did not start ({error}); its logs are in {logs}.")
+            return EngineStartError(
+                f"--cluster local: Ray did not start ({error}); its logs are in {logs}. --cluster inline needs none."
+            )
 
         where = {"address": "local", "include_dashboard": True, "dashboard_host": "127.0.0.1", "_temp_dir": str(folder)}
         size = {"num_cpus": cpus or usable_cores(), "num_gpus": gpus}
@@ -251,12 +255,12 @@ _FEWEST_BYTES = 20_000_000  # of a session: logs and sockets
 
 
 def check_loopback_and_files() -> None:
-    """Raise MissingError where Ray's processes could not reach each other, or not open their files."""
+    """Raise EngineStartError where Ray's processes could not reach each other, or not open their files."""
     soft, hard = getrlimit(RLIMIT_NOFILE)
     if soft < FEWEST_FILES <= hard:
         setrlimit(RLIMIT_NOFILE, (FEWEST_FILES, hard))
     if hard < FEWEST_FILES and hard != RLIM_INFINITY:
-        raise MissingError(
+        raise EngineStartError(
             f"--cluster local: a process here may open {hard:,} files, too few for Ray's. Raise the limit (`ulimit -n "
             "4096`, in a job by its scheduler), or use --cluster inline."
         )
@@ -264,7 +268,7 @@ def check_loopback_and_files() -> None:
         with socket.create_server(("127.0.0.1", 0)) as server:
             socket.create_connection(server.getsockname(), timeout=5).close()
     except OSError as error:
-        raise MissingError(
+        raise EngineStartError(
             f"--cluster local: 127.0.0.1 does not answer ({error.strerror or error}), by which Ray's processes reach "
             "each other. Bring the loopback up (`ip link set lo up`), or use --cluster inline."
         ) from error
@@ -307,9 +311,10 @@ def own_cluster(staged: Path | None = None) -> Iterator[Cluster]:
         yield cluster
 
 
-# In an error of Ray 2.60. A Ray that starts while another of this machine's runs may talk to a process of the other,
-# which knows another token (seen once in ten starts); a second start has other ports.
-_REFUSED = "InvalidAuthToken"
+# Seconds for the node of a local Ray at its first start and the second: a busy machine needs more than a minute, and a
+# Ray that starts while another of this machine's runs may talk to a process of the other, which knows another token
+# (seen once in ten starts).
+NODE_S = (60.0, 180.0)
 
 
 @contextmanager
@@ -333,15 +338,14 @@ def _connected(
     keep_lines_off_stdout()
     options |= {"job_config": OwnPathJob()} | ({"runtime_env": {"working_dir": str(staged)}} if staged else {})
     with ExitStack() as starting:
-        for is_second in (False, True):
-            wait_for_dashboard = starting.enter_context(starting_at_once())
+        for wait_s in NODE_S:
+            wait_for_dashboard = starting.enter_context(starting_at_once(wait_s))
             try:
                 with sigterm_stays_ours():
                     ray.init(logging_level=logging.ERROR, log_to_driver=False, **options)
                 break
             except Exception as error:  # Ray raises its own, and any that a wrong setting of its many causes
-                is_refused = _REFUSED in str(error) and options["address"] == "local"
-                if is_second or not is_refused:
+                if wait_s == NODE_S[-1] or options["address"] != "local":
                     raise failed((str(error).strip().splitlines() or [type(error).__name__])[0]) from error
                 ray.shutdown()
                 starting.close()

@@ -98,17 +98,20 @@ def set_process_title(title: str) -> None:
     setproctitle(title)
 
 
-NODE_S, LOOK_S = 30.0, 0.02  # Ray itself waits no longer
+LOOK_S = 0.02
 
 
 @contextmanager
-def starting_at_once() -> Iterator[Callable[[], str]]:
+def starting_at_once(wait_s: float) -> Iterator[Callable[[], str]]:
     """In the block, which a cluster must not outlive, `ray.init` waits for nothing but its node.
 
     By itself (Ray 2.60) it starts its dashboard and waits 1.5 s for it, then starts the node and asks once a second
     whether it is there. Here the node starts first, the driver's modules are imported meanwhile, the dashboard follows
     while workers import theirs. There is no autoscaler, which has nothing to do on one machine and takes a second to
     stop.
+
+    Args:
+        wait_s: How long to wait for the node. `ray.init` raises TimeoutError after that, and its processes are ended.
 
     Yields a function that waits for the dashboard, and returns why there is none, or nothing.
     """
@@ -122,7 +125,7 @@ def starting_at_once() -> Iterator[Callable[[], str]]:
     def start_in_background(node: Any, **options: Any) -> None:
         def start() -> None:
             try:
-                if has_node.wait(NODE_S):
+                if has_node.wait(wait_s):
                     start_api_server(node, **options | {"raise_on_failure": True})
             except Exception as error:  # a sweep can do without
                 reasons.append(last_line(str(error)))
@@ -137,11 +140,15 @@ def starting_at_once() -> Iterator[Callable[[], str]]:
     def start_and_import(node: Any) -> None:
         start_ray_processes(node)
         importlib.import_module("orchestrator.ray_engine.tune_engine")
-        head, until = node.get_gcs_client(), time.monotonic() + NODE_S
-        while not head.get_all_node_info():
-            if time.monotonic() > until:
-                return
-            time.sleep(LOOK_S)
+        head, until = node.get_gcs_client(), time.monotonic() + wait_s
+        try:
+            while not head.get_all_node_info():
+                if time.monotonic() > until:
+                    raise TimeoutError(f"its node was not there after {wait_s:.0f} s")
+                time.sleep(LOOK_S)
+        except Exception:
+            node.kill_all_processes(check_alive=False, allow_graceful=False)  # Ray keeps them until this process ends
+            raise
         has_node.set()
 
     Node.start_api_server, Node.start_ray_processes = start_in_background, start_and_import

@@ -20,7 +20,7 @@ from functools import partial
 from orchestrator.claims import DRIVERS, Membership, drive, running_drivers
 from orchestrator.config.console import DEFAULT_STORE, SafeConsole, download_progress
 from orchestrator.config.yaml_document import Document
-from orchestrator.engines import ENGINES
+from orchestrator.engines import started_engine
 from orchestrator.execution.engine import Engine, Evaluated, Failed, Free, Job, Started
 from orchestrator.execution.recorder import Recorder
 from orchestrator.execution.shared_trials import End, SharedTrials
@@ -218,7 +218,7 @@ class Launch:
         requests = stop.on_requests(storage, name, self.say, is_last=lambda: len(running_drivers(storage, name)) < 2)
         try:
             try:
-                with requests, ENGINES[self.where.engine](job) as engine:
+                with requests, started_engine(job) as engine:
                     membership.announce(ray=engine.dashboard)
                     stop.signals.running(lambda: trials.is_over)
                     meter = Meter(self.bounds, engine.hourly, self.began)

@@ -248,10 +248,15 @@ class ClusterSpec(Frozen):
         return sweep.model_copy(update=changes)
 
 
-def find_cluster(text: str, *, cpus: int | None = None, gpus: int | None = None) -> ClusterSpec:
+class DefaultCluster(ClusterSpec):
+    """What is used where nobody names a cluster: `local`, or `inline` where Ray does not start."""
+
+
+def find_cluster(text: str | None, *, cpus: int | None = None, gpus: int | None = None) -> ClusterSpec:
     """The cluster that `--cluster` names.
 
     Args:
+        text: A word or the path of a file; None if the option is not given.
         cpus, gpus: What it may use of this machine, instead of what its file says.
 
     Raises:
@@ -261,7 +266,7 @@ def find_cluster(text: str, *, cpus: int | None = None, gpus: int | None = None)
         if n is not None and n < least:
             raise ConfigError(f"--{name} {n}: must be {least} or more.")
     given = {name: n for name, n in (("cpus", cpus), ("gpus", gpus)) if n is not None}
-    cluster = _found(text).model_copy(update=given)
+    cluster = (DefaultCluster() if text is None else _found(text)).model_copy(update=given)
     if not cluster.is_here and (cluster.cpus, cluster.gpus) != (None, None):
         raise ConfigError(
             f"--cpus and --gpus say what a launch uses of this machine, but {text} is a cluster. Give what one trial "

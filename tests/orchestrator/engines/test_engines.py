@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import torch
 
-from orchestrator.engines import ENGINES
+from orchestrator.api import launch
 from orchestrator.engines.inline import InlineEngine
-from orchestrator.execution.engine import Engine, Job
+from orchestrator.execution.engine import ENGINES, Engine, EngineStartError, Job
 from orchestrator.execution.recorder import Recorder
 from orchestrator.store import ResultStore, open_store
 from orchestrator.sweeps.cluster_spec import ClusterSpec
@@ -43,6 +43,31 @@ def test_an_engine_that_is_registered_runs_the_trials_of_a_launch(
 
     launched(tmp_path, POS.replace("seeds: [0, 1]", "seeds: [0]"))
     assert seen == [open_store(tmp_path / "results").trials(["trial_id"]).num_rows]
+
+
+@pytest.fixture
+def broken_ray(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Ray that does not start."""
+
+    @contextmanager
+    def fails(job: Job) -> Iterator[Engine]:
+        raise EngineStartError("--cluster local: Ray did not start (busy). --cluster inline runs without it.")
+        yield
+
+    monkeypatch.setattr(ENGINES, "_plugins", ENGINES._plugins | {"ray": fails})
+
+
+@pytest.mark.usefixtures("broken_ray")
+def test_where_ray_does_not_start_trials_run_inline_and_a_launch_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_bank(tmp_path / "bank", train=8, dev=4, test=2)
+    (tmp_path / "s.yaml").write_text(f"name: small{POS}", encoding="utf-8")
+    assert launch(tmp_path / "s.yaml", store=str(tmp_path / "results")).outcome.completed == 2
+    assert "Ray did not start (busy)" in (said := capsys.readouterr().err)
+    assert "Trials run without it, one at a time" in said
+    with pytest.raises(EngineStartError, match="cluster inline runs without it"):
+        launch(tmp_path / "s.yaml", store=str(tmp_path / "other"), cluster="local")
 
 
 def test_trials_end_inline_as_they_do_on_ray_in_each_way_that_there_is(tmp_path: Path) -> None:

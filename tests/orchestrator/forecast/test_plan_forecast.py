@@ -66,6 +66,8 @@ def test_a_pilot_runs_the_shapes_that_were_not_seen_and_serves_a_plan_with_less_
     less = planned(folder, empty, "seeds=[0]", "trial.train_size=16")
     assert forecast_of(less, empty, INLINE, pilots=pilots).wall_s
     assert len(told) == 2
+    assert forecast_of(planned(folder, empty, "seeds=[0]"), empty, INLINE, pilots=Pilots(told.append)).wall_s
+    assert told[2:] == ["pilot   1 shape timed here before"]
 
 
 @pytest.mark.slow

@@ -95,7 +95,7 @@ def test_a_node_is_started_by_three_functions_which_are_there_again_afterwards()
     assert "raise_on_failure" in inspect.signature(Node.start_api_server).parameters
     assert callable(Node.get_gcs_client)
     assert callable(InnerGcsClient.get_all_node_info)
-    with ray_internals.starting_at_once() as wait:
+    with ray_internals.starting_at_once(30.0) as wait:
         assert Node.start_ray_processes is not before[1]
         assert logging.getLogger("ray._private.services").filters
         assert wait() == ""
