@@ -1,12 +1,13 @@
 #!/bin/sh
 # Make a virtual environment with the pinned dependencies and this project: the one way for checkouts and images.
 #
-#   docker/install.sh [--venv DIR] [--python PYTHON] [--editable | --dev] [--slim] [--cpu | --cuda | --cuNNN]
+#   docker/install.sh [--venv DIR] [--python PYTHON] [--editable | --dev] [--core] [--slim] [--cpu | --cuda | --cuNNN]
 #
 # --venv DIR      where the environment goes; .venv beside this project's pyproject.toml if not given
 # --python PYTHON the interpreter to make it from, 3.11 or newer; python3 if not given
 # --editable      the project as it lies there (make sweep)
 # --dev           the same with what its tests and linters need (make setup)
+# --core          what trials and launches need alone: no dashboard, search, LoRA, hub datasets or object stores
 # --slim          without what only builds, debuggers and other languages need, for images; wants strip, of binutils
 # --cpu, --cuda   insist on that build of torch, in place of another that is there
 # --cuNNN         insist on torch for an older CUDA, e.g. --cu126 for CUDA 12.6
@@ -21,7 +22,7 @@ say() { printf 'install: %s\n' "$*" >&2; }
 wrong() { say "$*"; exit 2; }
 
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
-venv=$root/.venv python=python3 editable='' slim='' torch=''
+venv=$root/.venv python=python3 editable='' extras='[all]' slim='' torch=''
 while [ $# -gt 0 ]; do
   case $1 in
     --venv | --python)
@@ -29,14 +30,15 @@ while [ $# -gt 0 ]; do
       if [ "$1" = --venv ]; then venv=$2; else python=$2; fi
       shift
       ;;
-    --editable) editable=${editable:-$root} ;;
-    --dev) editable="${root}[dev]" ;;
+    --editable) editable=yes ;;
+    --dev) editable=yes extras='[dev]' ;;
+    --core) extras='' ;;
     --slim) slim=yes ;;
     --cpu | --cuda | --cu[0-9]*)
       [ -z "$torch" ] || [ "$torch" = "${1#--}" ] || wrong "--$torch and $1 exclude each other."
       torch=${1#--}
       ;;
-    *) wrong "unknown option $1; known are --venv, --python, --editable, --dev, --slim, --cpu, --cuda and --cuNNN." ;;
+    *) wrong "unknown option $1; known are --venv, --python, --editable, --dev, --core, --slim, --cpu, --cuda and --cuNNN." ;;
   esac
   shift
 done
@@ -117,11 +119,11 @@ if [ -n "$torch" ] && [ -n "$(built)" ] && ! is_built "$torch"; then
   "$venv/bin/python" -m pip uninstall --quiet --yes torch
 fi
 if [ -n "$editable" ]; then
-  "$venv/bin/python" -m pip install --quiet "$@" --editable "$editable"
+  "$venv/bin/python" -m pip install --quiet "$@" --editable "$root$extras"
   # Else the first launch does, for six seconds.
   "$venv/bin/python" -m compileall -q "$root/orchestrator" "$root/trials" "$root/dashboards" || true
 else
-  "$venv/bin/python" -m pip install --quiet --no-compile "$@" "$root"
+  "$venv/bin/python" -m pip install --quiet --no-compile "$@" "$root$extras"
   packages=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))') compiled=$packages
   if [ -n "$slim" ]; then
     # Packages' own tests and data, what extensions are built with or notebooks show, Java's workers, sources' maps and
@@ -143,8 +145,10 @@ else
 import importlib, pkgutil, sys
 for ours in ("dashboards", "orchestrator", "trials"):
     for module in pkgutil.walk_packages(importlib.import_module(ours).__path__, f"{ours}."):
-        if not module.name.startswith("orchestrator.extras.trackers."):  # of which each needs a package that is an extra
+        try:
             importlib.import_module(module.name)
+        except ModuleNotFoundError:  # of an extra that is not installed
+            pass
 files = [getattr(module, "__file__", None) or "" for module in sys.modules.values()]
 print(*sorted(file for file in files if file.startswith(sys.argv[1]) and file.endswith(".py")), sep="\n")
 print(*(f"{sys.argv[1]}/ray/{part}" for part in ("_private", "autoscaler", "dashboard")), sep="\n")

@@ -14,7 +14,6 @@ from tokenizers import normalizers
 from transformers import PreTrainedTokenizerFast
 
 from trials.errors import ModelError
-from trials.models.adapters import merge_adapters
 from trials.models.load import load_tokenizer
 from trials.run import Trained
 from trials.spec import TrialSpec
@@ -49,7 +48,10 @@ def load_trained(spec: TrialSpec, content: bytes) -> Trained:
 def export_model(spec: TrialSpec, trained: Trained, folder: Path, card: str) -> None:
     """Write weights (adapters merged), configuration, tokenizer, recipe and model card. Raises ModelError."""
     model: Any = trained.loaded.model.cpu().eval()
-    merge_adapters(model)
+    if spec.lora is not None:
+        from trials.models.adapters import merge_adapters  # peft is an extra
+
+        merge_adapters(model)
     if not TASKS[spec.task].regression:
         model.config.id2label = dict(enumerate(trained.labels))
         model.config.label2id = {label: i for i, label in enumerate(trained.labels)}

@@ -22,6 +22,7 @@ from orchestrator.config.command_line import configs_folder
 from orchestrator.config.console import DEFAULT_STORE, reported, say
 from orchestrator.store import open_store
 from trials.errors import PermafrostError, StoreError
+from trials.plugins.optional_packages import require
 
 if TYPE_CHECKING:
     from dashboards.data.frames import Frames
@@ -69,6 +70,7 @@ def dashboard(
     Exit codes: 2 invalid option, 3 no store, 4 refused for safety, 5 no such sweep, 130 Ctrl-C, 143 SIGTERM.
     """
     with reported():
+        require("dash", "dashboard", "the dashboard")
         from dashboards.serving.access import read_access
 
         access = read_access(
@@ -128,6 +130,7 @@ def demo(
     Exit codes: as of `dashboard`.
     """
     with reported():
+        require("dash", "dashboard", "the dashboard")
         if not DEMO_STORE.is_dir():
             raise StoreError(f"{DEMO_STORE}: the study is not there. Install Permafrost anew, or use its repository.")
         from dashboards.serving.access import read_access

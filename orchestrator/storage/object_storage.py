@@ -45,8 +45,7 @@ PATIENCE_S = 30.0  # for retries of a request; its last attempt may take `REQUES
 CONNECT_S, REQUEST_S = 5.0, 20.0
 _RENEWED_S = 600.0  # boto3 renews credentials that have less time left, so what it hands out is valid for as long
 ACCESS = {
-    "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile, SSO or role with permafrost-sweeps[aws]; and "
-    "AWS_REGION",
+    "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile, SSO or role; and AWS_REGION",
     "gs": "the file that GOOGLE_APPLICATION_CREDENTIALS names",
 }
 _NO_PATH = "invalid path"  # in the message of obstore about a listing with names such as `a//b`
@@ -258,17 +257,11 @@ def _connect(address: Address) -> Service:
         raise StoreError(f"{address.without_options}: cannot be reached ({reason}). Access needs {way_out}.") from None
 
 
-def _boto3_provider() -> Boto3CredentialProvider | None:
-    """Finds credentials as the AWS CLI does; without boto3 None, and obstore asks the machine and its identity.
+def _boto3_provider() -> Boto3CredentialProvider:
+    """Finds credentials as the AWS CLI does. Raises ValueError: there are none."""
+    from botocore.exceptions import BotoCoreError  # slow
+    from obstore.auth.boto3 import Boto3CredentialProvider
 
-    Raises:
-        ValueError: there are none.
-    """
-    try:
-        from botocore.exceptions import BotoCoreError  # slow
-        from obstore.auth.boto3 import Boto3CredentialProvider
-    except ImportError:
-        return None
     try:
         return Boto3CredentialProvider(ttl=timedelta(seconds=_RENEWED_S))
     except BotoCoreError as error:

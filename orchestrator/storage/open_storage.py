@@ -6,6 +6,7 @@ from pathlib import Path
 
 from orchestrator.storage.address import is_address, parse_address
 from orchestrator.storage.storage import FolderStorage, Storage
+from trials.plugins.optional_packages import require
 
 
 def open_storage(path: str | Path) -> Storage:
@@ -19,6 +20,7 @@ def open_storage(path: str | Path) -> Storage:
     if not is_address(text):
         return FolderStorage(Path(path).expanduser().resolve())
     address = parse_address(text)
+    require("obstore", "s3", f"a store at {address.scheme}://")
     from orchestrator.storage.services import SERVICES  # a folder needs none
 
     return SERVICES[address.scheme](address)

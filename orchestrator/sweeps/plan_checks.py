@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from orchestrator.analysis.cells import by_cell, objective_group
 from orchestrator.config.yaml_document import Document, KeyPath
 from trials.errors import ConfigError, unknown
+from trials.plugins.optional_packages import lacking
 from trials.spec import TrialSpec
 from trials.tasks import TASKS
 
@@ -22,9 +23,17 @@ Problem = tuple[KeyPath, str]
 def check_search(sweep: SweepSpec, trials: Sequence[TrialSpec], document: Document) -> None:
     """Validate a sweep with its trials; for an adaptive search, with samples of them. Raises ConfigError."""
     problems = [*_contradictions(sweep), *_objective(sweep, trials), *_ranks(sweep, trials), *_goal(sweep, trials)]
-    problems += _pairs(sweep, trials)
+    problems += [*_pairs(sweep, trials), *_packages(sweep, trials)]
     if problems:
         raise ConfigError([document.place(path) + text for path, text in problems])
+
+
+def _packages(sweep: SweepSpec, trials: Sequence[TrialSpec]) -> Iterator[Problem]:
+    """A launch would find out after its Ray has started."""
+    if sweep.search.is_adaptive and (problem := lacking("optuna", "search", f"`search: {sweep.search.kind}`")):
+        yield ("search",), problem
+    if any(spec.lora for spec in trials) and (problem := lacking("peft", "lora", "`lora`")):
+        yield ("trial", "lora"), problem
 
 
 def _contradictions(sweep: SweepSpec) -> Iterator[Problem]:

@@ -12,7 +12,6 @@ import os
 import time
 from collections import Counter
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pkgutil import resolve_name
 from typing import Annotated, Literal
 
@@ -30,6 +29,7 @@ from orchestrator.store import ResultStore, open_store
 from orchestrator.store.plans import planned_specs
 from trials.errors import ConfigError, PermafrostError, StoreError, one_line
 from trials.escaping import markdown
+from trials.plugins.optional_packages import require
 from trials.spec import TrialSpec
 
 # Of each tracker its class, and variables that are read on import or at every request; a person may set them otherwise.
@@ -83,9 +83,7 @@ def export_runs(
     reached or written, 5 no such sweep.
     """
     with reported():
-        spec = find_spec(to)
-        if spec is None or spec.origin is None:  # a mere folder of that name, as W&B makes one, has no origin
-            raise ConfigError(f"{to} is not installed. Run: pip install 'permafrost-sweeps[{to}]'")
+        require(to, to, f"--to {to}")
         if to == "mlflow" and not os.environ.get("MLFLOW_TRACKING_URI"):
             raise ConfigError("mlflow: set MLFLOW_TRACKING_URI to the address of the server.")
         results = open_store(store)

@@ -129,7 +129,6 @@ def test_a_refused_key_is_an_error_at_once_and_told_to_nobody(store: ResultStore
 def test_keys_are_found_in_a_file_of_amazons_client(
     s3: S3Process, prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("boto3")
     keys = "\n".join(f"{name.lower()} = {value}" for name, value in ENVIRONMENT.items())
     (tmp_path / "credentials").write_text(f"[default]\n{keys}\n")
     for name in ENVIRONMENT:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,18 @@ def refusal(folder: Path, data: Path, text: str) -> list[str]:
     with pytest.raises(ConfigError) as raised:
         planned(path)
     return [problem.removeprefix(f"{path}:") for problem in raised.value.problems]
+
+
+def test_packages_of_an_extra_are_missed_by_the_plan(
+    tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for package in ("optuna", "peft"):
+        monkeypatch.setitem(sys.modules, package, None)
+    (search,) = refusal(tmp_path, data, "space: {optim.lr: {log_uniform: [1e-4, 1e-3]}}\nsearch: {kind: tpe, cells: 2}")
+    assert search.endswith("search: `search: tpe` needs optuna, which is not installed. Run: pip install "
+                           "'permafrost-sweeps[search]'")  # fmt: skip
+    (lora,) = refusal(tmp_path, data, "space: {lora: [{rank: 4}]}")
+    assert "`lora` needs peft" in lora
 
 
 @each(
