@@ -64,9 +64,9 @@ def add_exports(app: dash.Dash, cache: PageCache) -> None:
         return Response(text, mimetype="text/html", headers=named)
 
     def answers() -> Response:
-        """The answers of a sweep in a line, for the list of sweeps."""
+        """The answers of a sweep in a line, for the list of sweeps, which asks as its page does."""
         query, _ = parse_query(asked_search())
-        return Response(in_short(answers_of_sweep(cache.snapshot(), query.sweep)), mimetype="text/plain")
+        return Response(in_short(answers_of_sweep(cache.snapshot(), query)), mimetype="text/plain")
 
     app.server.add_url_rule("/answers.txt", view_func=answers)
     app.server.add_url_rule("/export/<name>.<kind>", view_func=export)

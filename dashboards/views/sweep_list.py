@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
-from urllib.parse import urlencode
 
 import dash
 import pandas as pd
@@ -40,8 +39,11 @@ def prepare_sweeps(selection: Selection) -> Selection:
 def sweep_list(selection: Selection) -> Any:
     """The sweeps, the newest first, with places for the answers of those that have a completed trial."""
     kept = PageQuery(**{name: getattr(selection.query, name) for name in _KEPT})
+    alike = kept.but(tolerance=selection.plan.tolerance, theme="auto", pause=False)
     answered = {sweep.name for sweep in answerable(selection.snapshot)}
-    return html.Ul([_line(sweep, kept, sweep.name in answered) for sweep in selection.snapshot.sweeps.values()])
+    lines = [_line(sweep, kept, alike, sweep.name in answered) for sweep in selection.snapshot.sweeps.values()]
+    limit = counted(selection.plan.tolerance, "point")
+    return html.Div([html.P(f"What each would freeze to lose at most {limit}."), html.Ul(lines)])
 
 
 def answerable(snapshot: Snapshot) -> list[Sweep]:
@@ -55,10 +57,10 @@ def _questions(snapshot: Snapshot) -> list[Sweep]:
     return [s for s in snapshot.sweeps.values() if s.name != EVERYTHING and not is_beside(s.name, names)]
 
 
-def answers_of_sweep(snapshot: Snapshot, sweep: str) -> list[Answer]:
-    """The answers of a sweep as it asks for them; none where a setting has two trials of one seed: its page says so."""
+def answers_of_sweep(snapshot: Snapshot, query: PageQuery) -> list[Answer]:
+    """The answers of a query's sweep; none where a setting has two trials of one seed: its page says so."""
     try:
-        return answers_of_page(select(snapshot, PageQuery(sweep=sweep))).answers
+        return answers_of_page(select(snapshot, query)).answers
     except EmptyPartError:
         return []
 
@@ -76,7 +78,8 @@ def front_sweep(snapshot: Snapshot) -> str:
     newest = next((sweep.name for sweep in _questions(snapshot)), next(iter(snapshot.sweeps), ""))
     if len(sweeps) < 2:
         return newest
-    n_decided = {sweep.name: sum(each.decided for each in answers_of_sweep(snapshot, sweep.name)) for sweep in sweeps}
+    answered = {sweep.name: answers_of_sweep(snapshot, PageQuery(sweep=sweep.name)) for sweep in sweeps}
+    n_decided = {sweep: sum(answer.decided for answer in found) for sweep, found in answered.items()}
     most = max(n_decided.values())
     return next(name for name, n in n_decided.items() if n == most) if most else newest
 
@@ -94,9 +97,13 @@ def sweeps_table(selection: Selection) -> pd.DataFrame:
     )
 
 
-def _line(sweep: Sweep, kept: PageQuery, is_answered: bool) -> Any:
+def _line(sweep: Sweep, kept: PageQuery, alike: PageQuery, is_answered: bool) -> Any:
     """`name: running, 12 of 64 trials completed, last row 3 min ago. Freeze nothing.`; the browser writes the age and
     fetches the answer from `data-answer`, again where a trial has ended since.
+
+    Args:
+        kept: What the address of its page keeps of this one's.
+        alike: What its answer is asked with, as that of this page is.
     """
     parts: list[Any] = [
         f": {state_of(sweep)}, {_n_completed(sweep):,} of {counted(len(sweep.trials), 'trial')} completed"
@@ -105,7 +112,7 @@ def _line(sweep: Sweep, kept: PageQuery, is_answered: bool) -> Any:
         when = f"{pd.Timestamp(sweep.last_row, unit='s'):%Y-%m-%d %H:%M} UTC"
         age = html.Span(title=when, id=part_id("age", sweep.name), **{"data-time": sweep.last_row})
         parts += [", last row ", age]
-    address = f"/answers.txt?{urlencode({'sweep': sweep.name})}#{_n_completed(sweep)}"
+    address = f"/answers.txt{alike.but(sweep=sweep.name).search()}#{_n_completed(sweep)}"
     answer = html.Div(className="fetched", **{"data-answer": address}) if is_answered else None
     return html.Li([dcc.Link(sweep.name, href=f"/{kept.but(sweep=sweep.name).search()}"), *parts, answer])
 
@@ -127,7 +134,7 @@ def add_sweep_callbacks(app: dash.Dash, select: Callable[[str], Selection]) -> N
 SWEEPS = Part(
     "answer-sweeps",
     "Sweeps of this store",
-    "How far each is, and its answers in short.",
+    "How far each is, and its answers at the tolerance of this page.",
     prepare_sweeps,
     sweeps_table,
     body=lambda info, look: sweep_list(info),

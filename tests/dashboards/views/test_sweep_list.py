@@ -43,11 +43,19 @@ def test_another_sweep_is_opened_with_the_same_tolerance_cost_and_theme(two_swee
 def test_the_list_comes_without_answers_and_says_where_each_is(two_sweeps: Selection) -> None:
     words = str(sweep_list(two_sweeps))
     assert words.count("/answers.txt?") == 1  # the other sweep has no completed trial
-    assert "/answers.txt?sweep=one#15" in words
+    assert "/answers.txt?sweep=one&tolerance=1#15" in words
+
+
+def test_answers_are_fetched_at_the_tolerance_of_the_page_which_the_list_says(two_sweeps: Selection) -> None:
+    words = str(sweep_list(replace(two_sweeps, query=two_sweeps.query.but(tolerance=4.0))))
+    assert "/answers.txt?sweep=one&tolerance=4#15" in words
+    assert "lose at most 4 points" in words
+    (fetched,) = answers_of_sweep(two_sweeps.snapshot, PageQuery(sweep="one", tolerance=4.0))
+    assert fetched.tolerance == 4
 
 
 def test_the_answer_that_is_fetched_is_that_of_the_sweeps_own_page(two_sweeps: Selection) -> None:
-    (fetched,) = answers_of_sweep(two_sweeps.snapshot, "one")
+    (fetched,) = answers_of_sweep(two_sweeps.snapshot, PageQuery(sweep="one"))
     (shown,) = answers_of_page(select(two_sweeps.snapshot, PageQuery(sweep="one"))).answers
     assert fetched is shown
 
