@@ -75,8 +75,8 @@ def gpus_here(cluster: ClusterSpec) -> tuple[Gpu, ...]:
 
 
 def seen_gpus(cluster: ClusterSpec) -> AbstractContextManager[None]:
-    """What a launch starts within the block sees no GPU of this machine that torch lists but cannot compute on."""
-    return shown_gpus(gpus_here(cluster)) if cuda_gpus().notes else nullcontext()
+    """What a launch starts within the block sees the GPUs that torch can compute on, instances (MIG) one by one."""
+    return shown_gpus(gpus) if (gpus := gpus_here(cluster)) else nullcontext()
 
 
 def slots_of(cluster: ClusterSpec, resources: Resources, share: float) -> int:

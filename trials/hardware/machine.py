@@ -6,13 +6,16 @@ import ctypes
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from trials.errors import MissingError, reason
 
@@ -186,15 +189,31 @@ class SilentError(MissingError):
 def listed_gpus(python_words: Sequence[str] = _ASK) -> CudaGpus:
     """The GPUs that torch lists and computes on, in a process of its own, as a driver may hang.
 
+    CUDA shows a process one instance of a card (MIG), so each is asked about by itself.
+
     Raises:
         SilentError: it does not answer.
         MissingError: torch fails.
     """
+    visible = os.environ.get(VISIBLE)
+    answer = _answer(python_words, visible)
+    gpus = [Gpu(**gpu) for gpu in answer["gpus"]]
+    if len(gpus) == 1 and " MIG " in gpus[0].name:
+        places = _instances() if visible is None else _places(visible)
+        with ThreadPoolExecutor(usable_cores()) as pool:
+            answers = list(pool.map(partial(_answer, python_words), places)) if len(places) > 1 else []
+        several = [Gpu(**gpu, place=p) for p, one in zip(places, answers, strict=False) for gpu in one["gpus"]]
+        gpus = several or gpus
+    return replace(_sorted_out(gpus, answer["said"], visible), torch=answer["torch"], cuda=answer["cuda"])
+
+
+def _answer(python_words: Sequence[str], visible: str | None) -> dict[str, Any]:
+    """What torch says where CUDA_VISIBLE_DEVICES is `visible`. Raises as `listed_gpus`."""
+    variables = os.environ if visible is None else os.environ | {VISIBLE: visible}
     try:
-        done = subprocess.run(python_words, capture_output=True, text=True, timeout=TORCH_S, check=True)
-        answer = json.loads(done.stdout.strip().splitlines()[-1])
-        found = _sorted_out([Gpu(**gpu) for gpu in answer["gpus"]], answer["said"], os.environ.get(VISIBLE))
-        return replace(found, torch=answer["torch"], cuda=answer["cuda"])
+        done = subprocess.run(python_words, capture_output=True, text=True, timeout=TORCH_S, check=True, env=variables)
+        answer: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+        return {"gpus": answer["gpus"], "said": answer["said"], "torch": answer["torch"], "cuda": answer["cuda"]}
     except subprocess.TimeoutExpired:
         raise SilentError("torch did not list the GPUs in time; check the driver with nvidia-smi.") from None
     except (subprocess.CalledProcessError, ValueError, LookupError, TypeError) as error:
@@ -202,12 +221,25 @@ def listed_gpus(python_words: Sequence[str] = _ASK) -> CudaGpus:
         raise MissingError(f"torch does not work ({lines[-1] if lines else 'no reason given'}).") from error
 
 
+def _places(visible: str) -> list[str]:
+    return [place.strip() for place in visible.split(",") if place.strip()]
+
+
+def _instances() -> list[str]:
+    """What selects each instance (MIG) that this process may use, by `nvidia-smi`."""
+    try:
+        done = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, timeout=TORCH_S, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return []
+    return re.findall(r"MIG-[^)\s]+", done.stdout)
+
+
 def _sorted_out(listed: Sequence[Gpu], said: Sequence[str], visible: str | None) -> CudaGpus:
     """The GPUs that can be used, and words on the others."""
-    asked = [place.strip() for place in visible.split(",") if place.strip()] if visible is not None else []
+    asked = _places(visible or "")
     # CUDA ends the list at the first that does not exist.
     places = asked if len(asked) >= len(listed) else [str(i) for i in range(len(listed))]
-    gpus = [replace(gpu, place=place) for gpu, place in zip(listed, places, strict=False)]
+    gpus = [replace(gpu, place=gpu.place or place) for gpu, place in zip(listed, places, strict=False)]
     refused = [
         f"{gpu.name or 'GPU'} (number {gpu.place}): {reason(RuntimeError(gpu.why_not))}" for gpu in gpus if gpu.why_not
     ]

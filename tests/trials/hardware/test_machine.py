@@ -136,13 +136,7 @@ def listed(*gpus: dict[str, object], said: Sequence[str] = ()) -> CudaGpus:
         (None, [OLD], "", f"torch cannot compute on K80 (number 0): {REFUSED}", []),
         ("0,7", [GOOD], "0", "", ["CUDA_VISIBLE_DEVICES='0,7' names 2 GPUs, of which CUDA finds 1"]),
         ("MIG-1", [MIG], ["MIG-1"], "", []),
-        (
-            "MIG-1,MIG-2",
-            [MIG],
-            ["MIG-1"],
-            "",
-            ["CUDA_VISIBLE_DEVICES='MIG-1,MIG-2' names 2 GPUs, of which CUDA finds 1"],
-        ),
+        ("MIG-1,MIG-2", [MIG], ["MIG-1", "MIG-2"], "", []),
         ("7", [], "", "", []),
         ("", [], "", "", []),
     ],
@@ -163,6 +157,36 @@ def test_a_card_that_cannot_compute_is_left_out_and_named_and_so_is_one_that_is_
     assert (found.why_none, found.notes) == (why, tuple(notes))
     with shown_gpus(found.found):
         assert os.environ[machine.VISIBLE] == ",".join(places)
+
+
+NVIDIA_SMI = """#!/bin/sh
+echo "GPU 0: NVIDIA A100 (UUID: GPU-0)"
+echo "  MIG 1g.5gb      Device  0: (UUID: MIG-a)"
+echo "  MIG 2g.10gb     Device  1: (UUID: MIG-b)"
+"""
+ASKED = """
+import json, os
+visible = os.environ.get("CUDA_VISIBLE_DEVICES", "MIG-a").partition(",")[0]
+why = "CUDA error: out of memory" if visible == "MIG-c" else ""
+gpu = {"name": "NVIDIA A100 MIG " + visible, "n_bytes": 5, "why_not": why}
+print(json.dumps({"gpus": [gpu] if visible < "MIG-d" else [], "said": [], "torch": "", "cuda": ""}))
+"""
+
+
+@each("visible, found, notes", [(None, "ab", 0), ("MIG-b,MIG-d,MIG-a", "ba", 1), ("MIG-a,MIG-c", "a", 1)])
+def test_each_instance_of_a_card_is_asked_about_though_cuda_shows_a_process_one(
+    visible: str | None, found: str, notes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "nvidia-smi").write_text(NVIDIA_SMI)
+    (tmp_path / "nvidia-smi").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.delenv(machine.VISIBLE, raising=False)
+    if visible is not None:
+        monkeypatch.setenv(machine.VISIBLE, visible)
+    gpus = listed_gpus([sys.executable, "-c", ASKED])
+    assert [gpu.place for gpu in gpus.found] == [f"MIG-{place}" for place in found]
+    assert [gpu.name[-5:] for gpu in gpus.found] == [gpu.place for gpu in gpus.found]
+    assert len(gpus.notes) == notes
 
 
 @pytest.mark.slow
