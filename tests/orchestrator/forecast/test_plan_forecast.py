@@ -91,6 +91,7 @@ def test_a_pilot_is_a_trial_of_the_same_shape_and_few_steps() -> None:
     large = spec.model_copy(update={"data": spec.data.model_copy(update={"sizes": (5000, 900, 900)})})
     small = pilot_spec(large)
     assert (small.train_size, small.optim.epochs, small.freeze.depth) == (384, 2, 2)
+    assert pilot_spec(large, gpu=True).optim.epochs == 3  # in the first two steps are run and recorded, not replayed
     assert small.data.sizes == (1000, 192, 1)
 
 
