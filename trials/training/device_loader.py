@@ -2,9 +2,9 @@
 
 On a CPU a batch is made from its examples: laid end to end where the model takes rows, else padded. A GPU would wait
 for that, so there a split's ids, labels and token types reside on the device as padded matrices, and a batch is a
-selection of their rows: each step sends only indices. Hidden states of a frozen prefix stay in their memory-mapped
-file on the host; they are read and sent one batch ahead, on a stream of their own, during the previous step. Either way
-the host never waits for the device.
+selection of their rows: each step sends only indices. So do hidden states of a frozen prefix, end to end, where there
+is room for them; others stay in their memory-mapped file on the host, and are read and sent one batch ahead, on a
+stream of their own, during the previous step. Either way the host never waits for the device.
 
 Both ways give the padded batches of `batching` bit for bit; tests verify that on a CPU. Only a GPU can show that pinned
 copies arrive complete and overlap with the steps.
@@ -32,7 +32,8 @@ class DeviceLoader:
     """Batches of a non-empty list of examples.
 
     Attributes:
-        resident: Whether ids, labels and token types reside on the device: on a GPU, up to RESIDENT_BYTES.
+        resident: Whether ids, labels and token types reside on the device: on a GPU, up to RESIDENT_BYTES. States then
+            do, too, if all together are no more.
     """
 
     def __init__(
@@ -61,7 +62,10 @@ class DeviceLoader:
         on_gpu = device.type == "cuda"
         self.resident = on_gpu and self._n_bytes() <= RESIDENT_BYTES if resident is None else resident
         self._matrices = _Matrices(examples, pad_id, device) if self.resident else None
-        from_host = not self.resident or examples[0].states is not None
+        rows = [example.states for example in examples if example.states is not None]
+        fits = self._n_bytes() + sum(row.nbytes for row in rows) <= RESIDENT_BYTES
+        self._states = _States(rows, device) if rows and fits and self.resident else None
+        from_host = not self.resident or (rows and self._states is None)
         self._copies = _CopyStream(device) if on_gpu and from_host else None
 
     def batches(self, order: Iterable[Chosen]) -> Iterator[Batch]:
@@ -84,11 +88,11 @@ class DeviceLoader:
         return collate(examples, self._pad_id, torch.device("cpu"), at_least=widths).each(self._sent)
 
     def _gathered(self, chosen: Chosen, matrices: _Matrices) -> Batch:
-        width = self._width(chosen)
-        batch = matrices.rows(self._sent(torch.as_tensor(chosen)), width)
-        return replace(batch, states=self._states(chosen, width))
+        width, index = self._width(chosen), self._sent(torch.as_tensor(chosen))
+        states = self._sent_states(chosen, width) if self._states is None else self._states.rows(index, width)
+        return replace(matrices.rows(index, width), states=states)
 
-    def _states(self, chosen: Chosen, width: int) -> torch.Tensor | None:
+    def _sent_states(self, chosen: Chosen, width: int) -> torch.Tensor | None:
         """(examples, `width` subwords, width of a state) padded with zeros."""
         rows = [states for i in chosen if (states := self.examples[i].states) is not None]
         if not rows:
@@ -136,6 +140,23 @@ class _Matrices:
         mask = (self._positions[:width] < self._lengths.index_select(0, index)).long()
         types = None if self._types is None else self._types[:, :width].index_select(0, index)
         return Batch(ids, mask, labels, types, None)
+
+
+class _States:
+    """States of all examples on a device, (subwords of all and a row of zeros, width of a state)."""
+
+    def __init__(self, rows: Sequence[torch.Tensor], device: torch.device) -> None:
+        self._rows = torch.cat([*rows, torch.zeros_like(rows[0][:1])]).to(device)
+        lengths = torch.tensor([len(row) for row in rows], device=device)
+        self._starts, self._ends = lengths.cumsum(0) - lengths, lengths.cumsum(0)
+        self._positions = torch.arange(int(max(map(len, rows))), device=device)
+
+    def rows(self, index: torch.Tensor, width: int) -> torch.Tensor:
+        """(examples, `width` subwords, width of a state) of these examples, padded with zeros."""
+        places = self._starts.index_select(0, index)[:, None] + self._positions[:width]
+        ends = self._ends.index_select(0, index)[:, None]
+        places = torch.where(places < ends, places, len(self._rows) - 1)
+        return self._rows.index_select(0, places.flatten()).unflatten(0, places.shape)
 
 
 class _CopyStream:

@@ -6,6 +6,7 @@ import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -18,9 +19,11 @@ from tests.trials.conftest import TrialMaker, start
 from trials.models.family import MODEL_FAMILIES
 from trials.models.load import load_model
 from trials.tasks.task import Example
+from trials.training import device_loader
 from trials.training.batching import Batch, collate, laid_end_to_end, shuffled_batches, takes_square_mask
 from trials.training.device_loader import DeviceLoader
 from trials.training.loop import train_steps
+from trials.training.step_rule import RESIDENT_BYTES
 
 CPU = torch.device("cpu")
 GPU = torch.device("cuda", 0)
@@ -52,8 +55,9 @@ def test_rows_on_the_device_are_the_batches_of_collate(
 ) -> None:
     examples = [sentence(n, types=types, states=states) for n in lengths]
     chosen = [order.randrange(len(examples)) for _ in range(5)]
-    for resident in (False, True):
-        loader = DeviceLoader(examples, 9, CPU, resident=resident)
+    for resident, most in ((False, RESIDENT_BYTES), (True, RESIDENT_BYTES), (True, 0)):  # states do not fit into 0
+        with patch.object(device_loader, "RESIDENT_BYTES", most):
+            loader = DeviceLoader(examples, 9, CPU, resident=resident)
         for group in (chosen, np.array(chosen)):
             (batch,) = loader.batches([group])
             assert equal(batch, collate([examples[i] for i in chosen], 9, CPU))
