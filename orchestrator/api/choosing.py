@@ -89,6 +89,7 @@ def choose(options: ChooseOptions | str = "", **others: Any) -> Choice:
     asked = _options(options, others)
     launch, folder = _begun(asked)
     planned = plan_question(asked, folder, launch)
+    launch = launch.with_hours(planned.asked.max_hours)
     say_plan(planned, launch)
     if asked.dry_run:
         return Choice(Answers(), planned.path, plan=planned.plan, forecast=planned.forecast)

@@ -21,7 +21,6 @@ from orchestrator.api.planned_question import (
     AUTO,
     FOLDS,
     PlannedQuestion,
-    all_of_train_hours,
     higher_rates,
     model_folder,
     plan_beside,
@@ -30,7 +29,7 @@ from orchestrator.api.planned_question import (
 )
 from orchestrator.config.quantities import HOUR, counted, duration
 from orchestrator.own_data.choose_options import ChooseOptions
-from orchestrator.own_data.question import SEEDS, Question, SweepFile, sized
+from orchestrator.own_data.question import Question, SweepFile, sized
 from orchestrator.session.launch_loop import Launch
 from orchestrator.sweeps.dev_resolution import resolved
 from orchestrator.sweeps.load_sweep import sweep_of_text
@@ -78,7 +77,7 @@ def _rungs(planned: PlannedQuestion, launch: Launch, lookup: Lookup) -> Iterator
     question, asked = planned.question, planned.asked
     of_recipe = sized(question, lookup, None)
     if question.train_size is not None:
-        yield "all of train", lambda before: replace(sized(before, lookup, None), hours=None)
+        yield "all of train", lambda before: replace(sized(before, lookup, None), part=None)
     usual = int(of_recipe.recipe["optim"]["epochs"])
     if int(question.recipe["optim"]["epochs"]) <= usual:
         yield f"{MORE_EPOCHS * usual} epochs", lambda before: _with_epochs(before, MORE_EPOCHS * usual)
@@ -123,17 +122,18 @@ def next_steps(planned: PlannedQuestion, answers: Answers, launch: Launch) -> It
     unlearned = any(answer.outcome == "not learned" for answer in answers)
     if decided and asked.export is None:
         yield _train_step(asked, question.name)
-    if (hours := all_of_train_hours(question, planned.path, launch, Lookup(offline=asked.offline))) is not None:
+    if question.part is not None:
         changes = ": what was decided may change" if decided else ""
-        brings = f"asks on all of train in place of the first {question.train_size:,}{changes}"
-        yield NextStep(asked.command(max_hours=hours), brings)
+        instead = "" if question.train_size is None else f" in place of the first {question.train_size:,}"
+        brings = f"asks on all of train{instead}{' and at every depth' if question.depths else ''}{changes}"
+        yield NextStep(asked.command(max_hours=question.part.of_all), brings)
     if unlearned and launch.time_left > 0:
         rates = higher_rates(asked.rates or AUTO, float(question.recipe["optim"]["lr"]))
         yield NextStep(
             asked.command(rates=rates), "tries higher learning rates, as the baseline has not learned the task"
         )
     open_ones = any(not answer.decided or answer.further_seeds != 0 for answer in answers)
-    coarse = resolved(question.corpus.task, question.corpus.spec, SEEDS) > asked.tolerance
+    coarse = resolved(question.corpus.task, question.corpus.spec, question.seeds) > asked.tolerance
     # A baseline that has not learned from all of train learns no more from a part.
     would_help = open_ones and coarse and asked.held_out is None and not unlearned
     share = worth_holding_out(question) if would_help else None
@@ -144,7 +144,7 @@ def next_steps(planned: PlannedQuestion, answers: Answers, launch: Launch) -> It
         larger = [NextStep(asked.command(held_out=share), brings), NextStep(asked.command(folds=FOLDS), in_folds)]
     seeds_tell = all(answer.decided_by.alike is None for answer in answers)
     yield from [] if seeds_tell else larger
-    if (open_ones or not answers) and hours is None:
+    if (open_ones or not answers) and question.part is None:
         for step in _going_on(planned, launch):
             yield step._replace(brings=_TO_LEARN) if unlearned and launch.time_left <= 0 else step
     for answer in answers:

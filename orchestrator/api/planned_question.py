@@ -14,16 +14,17 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from orchestrator.api.model_export import refuse_folder
-from orchestrator.config.quantities import HOUR, counted, duration
+from orchestrator.api.time_budget import PILOTS, TimeBudget
+from orchestrator.config.quantities import counted, duration
 from orchestrator.own_data.choose_options import ChooseOptions
-from orchestrator.own_data.question import NOTHING, SEEDS, Question, SweepFile, as_before, question_of, sized
+from orchestrator.own_data.corpus_guess import LARGER_SHARE
+from orchestrator.own_data.question import NOTHING, Question, SweepFile, as_before, question_of
 from orchestrator.search.choose_depth import spread
-from orchestrator.search.depth_search import Depths
 from orchestrator.session.launch_loop import Launch
 from orchestrator.session.tables import plan_lines
 from orchestrator.store import ResultStore
 from orchestrator.sweeps.dev_resolution import dev_note, resolved
-from orchestrator.sweeps.load_sweep import load_sweep, sweep_of_text
+from orchestrator.sweeps.load_sweep import sweep_of_text
 from orchestrator.sweeps.plan import Plan
 from trials.draft import Lookup
 from trials.errors import ConfigError
@@ -34,11 +35,7 @@ if TYPE_CHECKING:
     from orchestrator.forecast.forecast import Forecast
 
 BEST = "best"  # of `--export`: what is decided, else what the curve recommends
-HOLD_OUT, FOLDS = 0.3, 5  # of train, where dev is too small for the tolerance
-SPARE = 0.9  # of the time, so that a forecast that is a little off still ends in it
-PILOTS = 3  # shapes that are timed; those between are told from them, as the time is for the curve
-FEWEST = 100  # train items; fewer say little about a freeze
-_FITS = 2  # how often a part of train is tried: fewer items may take more epochs
+FOLDS = 5  # that are proposed
 AUTO = "auto"
 _AROUND = (0.4, 1.0, 2.5)  # of the recipe's rate, with `auto`
 _ABOVE = (2.5, 6.0)  # of the highest rate tried, where nothing was learned
@@ -57,22 +54,26 @@ class PlannedQuestion(NamedTuple):
 
 def plan_question(asked: ChooseOptions, folder: Path, launch: Launch) -> PlannedQuestion:
     """The data read, the time shared out, learning rates tried where they are asked for."""
+    from orchestrator.forecast.pilot import Pilots
+
     with launch.lookup(offline=asked.offline) as lookup:
 
         def question_about(options: ChooseOptions) -> Question:
             base = question_of(as_before(options, folder, launch.say), lookup, launch.say)
             return replace(base, asked=options.question, folder=folder)
 
-        question = question_about(asked)
-        if (changed := _agreed(asked, question, folder, launch.say)) != asked:
-            asked, question = changed, question_about(changed)
+        question, pilots = question_about(asked), Pilots(launch.say, PILOTS)  # each shape is timed once
         _refuse_files(asked, folder, question)
+        asked, timed = TimeBudget(folder, launch, lookup, pilots).fit(asked, question)
+        launch = launch.with_hours(asked.max_hours)
+        if (changed := _agreed(asked, timed.question, folder, launch.say)) != asked:
+            _refuse_files(changed, folder, question)
+            asked, timed = TimeBudget(folder, launch, lookup, pilots).fit(changed, question_about(changed))
+            launch = launch.with_hours(asked.max_hours)
+        question, plan = timed.question, timed.plan
         path = folder / f"{question.name}.yaml"
         kept = SweepFile(path)
         is_again = kept.asks(asked.question)
-        if kept.asks_alike(asked.question):
-            question = _with_trials(question, lookup, kept, launch.say)
-        plan, forecast, question = _fitting(question, path, launch, lookup)
         n_layers = plan.trials[0].model.n_layers
         if asked.rates is not None and asked.dry_run:
             _say_rates(question, asked.rates, _depths_to_rate(asked.rates, n_layers), path, launch, lookup)
@@ -80,7 +81,7 @@ def plan_question(asked: ChooseOptions, folder: Path, launch: Launch) -> Planned
             depths = _depths_to_rate(asked.rates, n_layers)
             question = with_best_rates(question, asked.rates, depths, path, launch, lookup)
             plan = launch.plan(*sweep_of_text(path, question.sweep_text()), lookup)
-    return PlannedQuestion(asked, question, path, is_again and kept.holds(question), plan, forecast)
+    return PlannedQuestion(asked, question, path, is_again and kept.holds(question), plan, timed.forecast)
 
 
 def say_plan(planned: PlannedQuestion, launch: Launch) -> None:
@@ -95,7 +96,7 @@ def say_plan(planned: PlannedQuestion, launch: Launch) -> None:
     printed = {f"note    {question.corpus.spec.name}: {line}" for line in question.corpus.lines}
     if not planned.is_again:  # `agreed` has said what dev cannot decide, and what would
         asked = planned.asked
-        printed.add(f"note    {dev_note(question.corpus.task, question.corpus.spec, asked.tolerance, SEEDS)}")
+        printed.add(f"note    {dev_note(question.corpus.task, question.corpus.spec, asked.tolerance, question.seeds)}")
     for line in plan_lines(planned.plan, launch.results.address, launch.where)[1:]:
         if not line.startswith("data ") and line not in printed:
             launch.say(line)
@@ -118,35 +119,6 @@ def model_folder(sweep: str) -> str:
     return f"{sweep.removeprefix('choose-')}-model"
 
 
-def _with_trials(question: Question, lookup: Lookup, kept: SweepFile, say: Callable[[str], None]) -> Question:
-    """The question as its sweep file has it, in size, epochs and rate, also at another tolerance: its trials serve.
-
-    Raises:
-        RefusedError: The file is that of this question, and edited.
-    """
-    question = _as_tried(sized(question, lookup, kept.train_size()), kept)
-    if kept.asks(question.asked):
-        kept.refuse_edited(question)
-    elif question.train_size is not None:
-        say(f"data    the first {question.train_size:,} for training, as at the other tolerance: its trials serve")
-    return question
-
-
-def _as_tried(question: Question, kept: SweepFile) -> Question:
-    """The question with the epochs and rates of its sweep file: what its baseline took to learn, or what was best.
-
-    Rates that are asked for are chosen anew, from the trials that the store has.
-    """
-    optim = dict(question.recipe["optim"])
-    if (epochs := kept.epochs()) is None:  # a person's file
-        return question
-    optim["epochs"] = epochs
-    rates = kept.rates() if "--rates" in question.asked else {}
-    if "--rates" not in question.asked:
-        optim["lr"] = kept.rate() or optim["lr"]
-    return replace(question, recipe={**question.recipe, "optim": optim}, rates=rates, hours=kept.hours())
-
-
 def _agreed(asked: ChooseOptions, question: Question, folder: Path, say: Callable[[str], None]) -> ChooseOptions:
     """The options, which a person may change on reading that dev cannot decide the tolerance.
 
@@ -154,11 +126,11 @@ def _agreed(asked: ChooseOptions, question: Question, folder: Path, say: Callabl
     """
     task, data = question.corpus.task, question.corpus.spec
     share = worth_holding_out(question)
-    note = dev_note(task, data, asked.tolerance, SEEDS, share)
+    note = dev_note(task, data, asked.tolerance, question.seeds, share)
     if note is None or SweepFile(folder / f"{question.name}.yaml").asks(asked.question):
         return asked
     say(f"note    {note}")
-    tolerance = math.ceil(2 * min(resolved(task, data, SEEDS), 100)) / 2
+    tolerance = math.ceil(2 * min(resolved(task, data, question.seeds), 100)) / 2
     ways = {f"--tolerance {tolerance:g}": replace(asked, tolerance=tolerance)} if tolerance < 100 else {}
     if share is not None:
         ways |= {f"--held-out {share:g}": replace(asked, held_out=share)} if asked.held_out is None else {}
@@ -178,95 +150,7 @@ def worth_holding_out(question: Question) -> float | None:
     is_fixed = data.folds is not None or (
         data.held_out is None and (data.source is not None or "bundled" in question.corpus.data)
     )
-    return HOLD_OUT if not is_fixed and HOLD_OUT * (n_train + n_dev) > 1.5 * n_dev else None
-
-
-def _fitting(question: Question, path: Path, launch: Launch, lookup: Lookup) -> tuple[Plan, Forecast, Question]:
-    """The plan and its forecast, on all of train unless not even a curve would end in the time.
-
-    A part that was taken for less time is given up where a curve on all of train fits now. Without past trials on this
-    device pilots of a few dozen steps are timed, each once.
-    """
-    from orchestrator.forecast.forecast import forecast_of
-    from orchestrator.forecast.pilot import Pilots
-
-    kept, pilots = SweepFile(path), Pilots(launch.say, PILOTS)  # the time of a step does not depend on the train size
-
-    def planned(question: Question) -> tuple[Plan, Forecast, float]:
-        again = kept.asks(question.asked) and kept.holds(question)  # with what a person added to it
-        declared = load_sweep(path, []) if again else sweep_of_text(path, question.sweep_text())
-        plan = launch.plan(*declared, lookup)
-        forecast = forecast_of(plan, launch.results, launch.where, pilots=pilots)
-        return plan, forecast, _curve_s(plan, forecast)
-
-    plan, forecast, curve_s = planned(question)
-    hours = launch.bounds.hours or math.inf
-    if question.hours is not None and hours > question.hours:
-        whole = replace(sized(question, lookup, None), hours=None)
-        all_of_it = planned(whole)
-        if all_of_it[-1] <= SPARE * launch.time_left:
-            question, (plan, forecast, curve_s) = whole, all_of_it
-            launch.say(
-                f"data    all {plan.trials[0].train_size:,} for training, as --max-hours {hours:g} has time for them"
-            )
-    has_file = kept.asks_alike(question.asked)
-    n_train = max((spec.train_size for spec in plan.trials), default=0)
-    for _ in range(0 if has_file else _FITS):
-        left, n = SPARE * max(launch.time_left, 1.0), max((spec.train_size for spec in plan.trials), default=0)
-        if curve_s <= left or n <= FEWEST:
-            break
-        size = max(FEWEST, _rounded(n * left / curve_s))
-        price = "" if n < n_train else f"; all of them take --max-hours {hours_of_all(curve_s, hours):g}"
-        launch.say(
-            f"data    a curve of depths on {n:,} takes {duration(curve_s)}, more than is left of --max-hours "
-            f"{hours:g}: trying {size:,}{price}"
-        )
-        question = replace(sized(question, lookup, size), hours=hours)
-        plan, forecast, curve_s = planned(question)
-    if plan.ahead:
-        curve = "" if not curve_s or plan.n_skipped else f"; a curve of depths after about {duration(curve_s)}"
-        launch.say(f"{forecast.line}, if every trial were needed{curve}")
-    return plan, forecast, question
-
-
-def all_of_train_hours(question: Question, path: Path, launch: Launch, lookup: Lookup) -> float | None:
-    """The `--max-hours` that a curve on all of train takes, where a part was used; None where not, or unknown."""
-    from orchestrator.forecast.forecast import forecast_of
-
-    if question.hours is None:
-        return None
-    whole = replace(sized(question, lookup, None), hours=None)
-    plan = launch.plan(*sweep_of_text(path, whole.sweep_text()), lookup)
-    curve_s = _curve_s(plan, forecast_of(plan, launch.results, launch.where))
-    return hours_of_all(curve_s, question.hours) if curve_s else None
-
-
-def hours_of_all(curve_s: float, too_few: float) -> float:
-    """The `--max-hours` for a curve on all of train, where so many were too few: pilots took some of them."""
-    return max(_hours(curve_s / SPARE), round(_hours(too_few * HOUR) + 0.01, 2))
-
-
-def _curve_s(plan: Plan, forecast: Forecast) -> float:
-    """Seconds until the first look at depths that span the encoder; 0 where nobody knows."""
-    if forecast.wall_s is None:
-        return 0.0
-    depths = Depths.of(plan.trials)
-    cells = [depths.baseline, *(depths.freezes[i] for i in spread(len(depths.freezes)))]
-    first = {spec.trial_id for seeds in cells for spec in list(seeds.values())[: plan.sweep.decision_plan.min_seeds]}
-    seconds = forecast.seconds
-    share = sum(seconds.get(i, 0.0) for i in first) / max(sum(seconds.values()), 1e-9)
-    return share * forecast.wall_s.median
-
-
-def _hours(seconds: float) -> float:
-    """Hours, rounded up to two digits."""
-    return max(math.ceil(100 * seconds / HOUR) / 100, 0.01)
-
-
-def _rounded(n: float) -> int:
-    """Two digits, rounded down."""
-    step = 10 ** max(0, math.floor(math.log10(max(n, 1))) - 1)
-    return int(n // step * step)
+    return LARGER_SHARE if not is_fixed and LARGER_SHARE * (n_train + n_dev) > 1.5 * n_dev else None
 
 
 def with_best_rates(

@@ -26,7 +26,7 @@ from trials.draft import Lookup
 
 @with_options(
     "data", *DATA, "held_out", "folds", "model", "tolerance", "rates", "max_hours", "store", "out", "cluster", "export",
-    "dry_run", "offline", "cpus", "gpus",
+    "dry_run", "yes", "offline", "cpus", "gpus",
 )  # fmt: skip
 def choose(asked: ChooseOptions, as_json: options.Json = False) -> None:
     """Find out how deep to freeze on your data: plan, run and answer in one command. Run it again to resume.
@@ -42,7 +42,7 @@ def choose(asked: ChooseOptions, as_json: options.Json = False) -> None:
     4 a file or folder would be overwritten, 130 interrupted, 143 terminated.
     """
     with reported():
-        asked = replace(asked, ask=_ask())
+        asked = replace(asked, ask=None if asked.yes else _ask())
         choice = choose_for(asked)
         if as_json:
             print(json.dumps(_as_json(choice)))

@@ -50,6 +50,9 @@ _COLUMNS = [
 ]  # fmt: skip
 
 
+_NOT_PRINTED = ("seconds", "start_s")
+
+
 @dataclass(frozen=True)
 class Figure:
     """A forecast number: its median, and the range in which four of five sweeps should end."""
@@ -73,6 +76,7 @@ class Forecast:
         device_hours: GPU-hours, or core-hours if trials use no GPU.
         cost: In the currency of the prices; None without prices.
         seconds: Trial id -> median seconds, set-up and evaluation included; empty if unknown.
+        start_s: Seconds until the first trial starts.
     """
 
     sweep: str
@@ -86,6 +90,14 @@ class Forecast:
     cost: Figure | None = None
     currency: str = ""
     seconds: Mapping[str, float] = field(default_factory=dict, repr=False)
+    start_s: float = 0.0
+
+    def wall_of(self, trials: Iterable[TrialSpec]) -> float | None:
+        """Median seconds until these alone have ended; those that are not forecast have run. None if unknown."""
+        if self.wall_s is None:
+            return None
+        seconds = [self.seconds[spec.trial_id] + GAP_S for spec in trials if spec.trial_id in self.seconds]
+        return self.start_s + scheduled_s(seconds, self.slots) if seconds else 0.0
 
     @property
     def line(self) -> str:
@@ -122,7 +134,7 @@ class Forecast:
 
     def as_json(self) -> dict[str, Any]:
         """As JSON values: each figure an object of `low`, `median` and `high`, or null."""
-        return {"format": 1, **{name: value for name, value in asdict(self).items() if name != "seconds"}}
+        return {"format": 1, **{name: value for name, value in asdict(self).items() if name not in _NOT_PRINTED}}
 
 
 def forecast_of(
@@ -166,6 +178,7 @@ def forecast_of(
     sd = LAUNCH_SD if all(group_key(spec) in groups for spec in plan.ahead) else OTHER_CORPUS_SD
     kind = (device or "") if resources.device in ("any", "one") else resources.device
     hours, prices = sum(known.values()) / HOUR, cluster.prices
+    start_s = INLINE_START_S if cluster.address == "inline" else RAY_START_S
     span = scheduled_s((took + GAP_S for took in known.values()), slots)
     return Forecast(
         nothing.sweep,
@@ -174,11 +187,12 @@ def forecast_of(
         slots,
         nothing.n_trials,
         source=f"from {' and '.join(source)}",
-        wall_s=_figure(span, sd, at_least=INLINE_START_S if cluster.address == "inline" else RAY_START_S),
+        wall_s=_figure(span, sd, at_least=start_s),
         device_hours=_figure(hours * (gpus or resources.cpus), sd),
         cost=_figure(hours * prices.hourly(resources.cpus, gpus, kind), sd) if prices != Prices() else None,
         currency=prices.currency,
         seconds=known,
+        start_s=start_s,
     )
 
 

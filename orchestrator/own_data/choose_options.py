@@ -108,7 +108,7 @@ class ChooseOptions:
             "held-out",
             "Let this share of train, and of a dev split's files, serve as dev.",
             "SHARE",
-            "0.1 without a dev split",
+            "without a dev split 0.3, from 1,000 examples on 0.1",
         ),
     ] = None
     folds: Annotated[
@@ -131,7 +131,8 @@ class ChooseOptions:
         float,
         _option(
             "max-hours",
-            "Limit of the launch; where it forbids all of train, a part is used, and the price of all said.",
+            "Limit of the launch; where a first answer on all of train takes longer, a part is used, the time of all "
+            "said.",
             "H",
         ),
     ] = 1.0
@@ -150,6 +151,7 @@ class ChooseOptions:
         ),
     ] = None
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Write the sweep and forecast it; run nothing.")] = False
+    yes: Annotated[bool, typer.Option("--yes", help="Ask nothing: run what fits the time, and say so.")] = False
     offline: options.Offline = False
     ask: Ask | None = None
 

@@ -23,6 +23,7 @@ from trials.tasks import TASKS
 from trials.tasks.task import read_corpus, reading_notes, unit_of
 
 NO_DEV = "no dev split"
+SMALL, LARGER_SHARE = 1_000, 0.3  # items below which so much of train is held out, as a tenth decides nothing
 
 
 @dataclass(frozen=True)
@@ -54,12 +55,24 @@ def guess_corpus(asked: ChooseOptions, lookup: Lookup) -> CorpusGuess:
     draft, task, lines = guess_draft(draft_of(asked), asked, lookup)
     data = lookup.data(draft, task)
     assert data.sizes is not None
+    if draft.held_out is not None and asked.held_out is None and sum(data.sizes[:2]) < SMALL:
+        draft = draft.model_copy(update={"held_out": LARGER_SHARE})
+        data = lookup.data(draft, task)
+        lines = [_no_dev(LARGER_SHARE) if line.startswith(NO_DEV) else line for line in lines]
+    assert data.sizes is not None
     files = ", ".join(Path(p).name for p in (*data.train, *data.dev, *data.test)[:4])
     unit = unit_of(TASKS[task])
     n_train, dev, test = data.sizes[0], split_size(data, "dev"), split_size(data, "test")
     first = f"{data.name} ({files}): {n_train:,} {unit} for training, {dev}, {test}"
     notes = dict.fromkeys((first, *lines, *reading_notes(task, data), *_leak(read_corpus(task, data))))
     return CorpusGuess(draft.model_dump(mode="json", exclude_defaults=True), task, tuple(notes), data)
+
+
+def _no_dev(share: float) -> str:
+    return (
+        f"{NO_DEV}: {share:.0%} of train serve as dev, the same on every machine "
+        "(a file with `dev` or `validation` in its name beside it is taken instead; or --dev FILE)"
+    )
 
 
 def _leak(corpus: Corpus) -> Iterator[str]:
@@ -81,10 +94,7 @@ def guess_draft(draft: DataDraft, asked: ChooseOptions, lookup: Lookup) -> tuple
         draft, located, line = _without_dev(draft, located, asked.held_out, asked.folds)
         lines.append(line)
     elif draft.held_out is not None:
-        lines.append(
-            f"{NO_DEV}: {draft.held_out:.0%} of train serve as dev, the same on every machine "
-            "(a file with `dev` or `validation` in its name beside it is taken instead; or --dev FILE)"
-        )
+        lines.append(_no_dev(draft.held_out))
     files: Files = tuple(path for split in located.splits for path in split)
     fingerprint(*located.splits)  # refuses what is no plain file before anything is read
     task_columns = Columns() if asked.task is None else TASKS[asked.task].columns

@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from orchestrator.config.quantities import counted
 from orchestrator.config.sweep_names import MOST_NAME_BYTES
@@ -35,12 +36,13 @@ from trials.starter import model_path
 from trials.tasks import TASKS
 from trials.tasks.task import read_corpus
 
-SEEDS = 15  # at the last look: after 40 trials 89 % of simulated searches are right, 41 % with ten (`choose_depth`)
+SEEDS = 10  # that are planned where nobody knows how many trials fit the time (`time_budget.seeds_that_fit`)
 RATE_SEEDS = (1000, 1001)  # that choose rates, and no answer uses
 NOTHING = -1  # the depth of a baseline
 _OF_NAMES = {"Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Nd"}  # letters with their marks, and digits
 _MADE_BY = "# Made by: "
-_FOR_HOURS = "# On a part of train, for --max-hours "  # with more, all of it may be used
+_PART = "# On a part of it, for --max-hours "  # with more, all of train and every depth may be used
+_HOURS = re.compile(r"--max-hours ([0-9.]*[0-9])")
 _COMMENTS = {
     "data": "paths are relative to this file",
     "model": "starter, a folder, or a repository of the hub at its commit",
@@ -60,6 +62,18 @@ _SEAL = "# As it was written, if the SHA-256 of all above begins with "
 _WAY_OUT = "Give --out another folder, or delete the file."
 
 
+class PartOfQuestion(NamedTuple):
+    """Why a question is asked on a part: the `--max-hours` that were given, and those that all of it takes."""
+
+    given: float
+    of_all: float
+
+    @property
+    def line(self) -> str:
+        """As a sweep file has it."""
+        return f"{_PART}{self.given:g}; all of it takes --max-hours {self.of_all:g}"
+
+
 @dataclass(frozen=True)
 class Question:
     """What to find out.
@@ -69,8 +83,10 @@ class Question:
         recipe: The other keys of `trial`.
         tolerance: Acceptable loss in points.
         train_size: Train items to use; None for all.
+        seeds: The seeds that are planned, fixed before the first loss is seen.
+        depths: The freezes to try; empty for the embeddings and every depth.
         rates: Learning rate by depth, `NOTHING` being the baseline's; empty for that of the recipe.
-        hours: The `--max-hours` for which a part of train was taken; None for all of it.
+        part: The time for which a part of train, or of the depths, was taken; None for all.
         folder: Where its file goes. Its paths are relative to that; those of `corpus` and `model`, to where one is.
     """
 
@@ -79,7 +95,9 @@ class Question:
     recipe: Mapping[str, Any]
     tolerance: float
     train_size: int | None = None
-    hours: float | None = None
+    seeds: int = SEEDS
+    depths: tuple[int, ...] = ()
+    part: PartOfQuestion | None = None
     asked: str = ""
     rates: Mapping[int, float] = field(default_factory=dict)
     folder: Path = Path()
@@ -100,7 +118,7 @@ class Question:
     def sweep_text(self) -> str:
         """The sweep file that answers it."""
         loss = counted(self.tolerance, "point")
-        header = _MADE_BY + self.asked + ("" if self.hours is None else f"\n{_FOR_HOURS}{self.hours:g}")
+        header = _MADE_BY + self.asked + ("" if self.part is None else f"\n{self.part.line}")
         return f"""{header}
 # How deep may I freeze? Runs a curve of depths, then adds seeds where they decide: the deepest freeze that loses at
 # most {loss} against training everything under the same seeds, or what is missing.
@@ -110,7 +128,7 @@ trial:
 {_lines(self.trial)}
 space:
 {self._space()}
-seeds: {list(range(SEEDS))}      # at most; few are needed where the case is clear
+seeds: {list(range(self.seeds))}      # planned before the first loss; fewer run where the case is clear
 
 goal:
   choose_depth: {{tolerance: {self.tolerance:g}, confidence: 0.95}}
@@ -127,12 +145,17 @@ goal:
 
     def _space(self) -> str:
         """The freezes: the embeddings, then every depth; with rates of their own each as a case."""
+        if not self.rates and self.depths:
+            return "  freeze:\n" + "".join(f"    - {_freeze(depth)}\n" for depth in (NOTHING, *self.depths))
         if not self.rates:
             return """  freeze:
     - none
     - {strategy: first_k, depth: {int_uniform: [0, layers]}, embeddings: true}   # the embeddings, then every depth
 """
-        cases = (f"    - {{freeze: {_freeze(depth)}, optim.lr: {rate!r}}}\n" for depth, rate in self.rates.items())
+        rates = {
+            depth: rate for depth, rate in self.rates.items() if not self.depths or depth in (NOTHING, *self.depths)
+        }
+        cases = (f"    - {{freeze: {_freeze(depth)}, optim.lr: {rate!r}}}\n" for depth, rate in rates.items())
         return f"  cases:                 # each depth at its own best learning rate\n{''.join(cases)}"
 
     def _nothing_frozen(self) -> str:
@@ -233,12 +256,26 @@ class SweepFile:
         epochs = self._optim().get("epochs") if self._is_untouched() else None
         return epochs if isinstance(epochs, int) else None
 
-    def hours(self) -> float | None:
-        """The `--max-hours` for which it has a part of train; None for all of it, or where it was edited."""
+    def part(self) -> PartOfQuestion | None:
+        """Why it has a part; None for all, or where it was edited."""
         if not self._is_untouched():
             return None
         line = read_text(self.path, errors="replace").split("\n")[1]
-        return float(line.removeprefix(_FOR_HOURS)) if line.startswith(_FOR_HOURS) else None
+        return PartOfQuestion(*map(float, _HOURS.findall(line))) if line.startswith(_PART) else None
+
+    def seeds(self) -> int:
+        """The seeds that it plans."""
+        seeds = Document.read(self.path).content.get("seeds")
+        return len(seeds) if isinstance(seeds, list) else SEEDS
+
+    def depths(self) -> tuple[int, ...]:
+        """The freezes that it lists; empty for the embeddings and every depth."""
+        space = Document.read(self.path).content.get("space")
+        listed = space.get("freeze", ()) if isinstance(space, Mapping) else ()
+        if cases := self.rates():
+            return () if NOTHING + 1 in cases else tuple(depth for depth in cases if depth != NOTHING)
+        depths = [freeze.get("depth") for freeze in listed if isinstance(freeze, Mapping)]
+        return tuple(depth for depth in depths if isinstance(depth, int))
 
     def train_size(self) -> int | None:
         """The train items that it takes; None for all."""

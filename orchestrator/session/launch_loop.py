@@ -14,7 +14,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from orchestrator.claims import DRIVERS, Membership, drive, running_drivers
@@ -98,6 +98,10 @@ class Launch:
         bounds.check(where.prices)
         results = open_store(store or where.store or DEFAULT_STORE, must_exist=False)
         return cls(where, bounds, results, console, began)
+
+    def with_hours(self, hours: float) -> Launch:
+        """The same launch, which may take so many hours from its start."""
+        return replace(self, bounds=replace(self.bounds, hours=hours))
 
     def say(self, message: str) -> None:
         """Print a message of one or more lines, unwrapped."""

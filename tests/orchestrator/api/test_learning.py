@@ -64,4 +64,4 @@ def test_a_dry_run_lists_the_rates_and_leaves_them_to_be_tried(tmp_path: Path, m
     assert "rates   trying" not in again.stderr
     assert ": best on dev, on seeds that the answer does not use" in again.stderr
     file = SweepFile(Path("choose-bank.yaml"))
-    assert (file.train_size(), file.hours(), file.epochs()) == (None, None, 3)
+    assert (file.train_size(), file.part(), file.epochs()) == (None, None, 3)

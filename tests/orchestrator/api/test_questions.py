@@ -2,23 +2,82 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
 from orchestrator.api.answering import answer
+from orchestrator.api.choosing import choose
 from orchestrator.api.next_steps import other_tolerance
-from orchestrator.api.planned_question import SPARE, hours_of_all
+from orchestrator.forecast.forecast import Figure, Forecast
 from orchestrator.own_data.choose_options import ChooseOptions
+from orchestrator.own_data.question import SweepFile
+from orchestrator.sweeps.plan import Plan
 from tests.dashboards.stores import Invented, specs, write_store
+from tests.own_corpora import treebank
 
 
-@pytest.mark.parametrize(("curve_s", "given", "asked"), [(36.0, 0.05, 0.06), (360.0, 0.05, 0.1 / SPARE)])
-def test_the_price_of_all_of_train_is_more_than_the_time_that_was_too_little(
-    curve_s: float, given: float, asked: float
+@pytest.fixture
+def bank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A treebank of 300 sentences for training."""
+    monkeypatch.chdir(tmp_path)
+    return treebank(tmp_path / "bank")
+
+
+def forecast(trial_s: float) -> Callable[..., Forecast]:
+    """In place of `forecast_of`: trials of 100 items take so long, one at a time."""
+
+    def made(plan: Plan, *_: object, **__: object) -> Forecast:
+        seconds = {spec.trial_id: trial_s * spec.train_size / 100 for spec in plan.ahead}
+        wall_s = sum(seconds.values())
+        return Forecast(
+            plan.sweep.name, 0.0, "cpu", 1, len(seconds), "", Figure(wall_s, wall_s, wall_s), seconds=seconds
+        )
+
+    return made
+
+
+@pytest.mark.parametrize(
+    ("hours", "seeds", "n_train", "n_depths"),
+    [(1.0, 15, 300, 7), (0.16, 7, 300, 7), (0.1, 5, 210, 7), (0.04, 5, 100, 2), (0.01, 5, 100, 2)],
+)
+def test_a_plan_declares_the_seeds_that_fit_and_cuts_train_then_depths_so_that_a_first_answer_does(
+    hours: float, seeds: int, n_train: int, n_depths: int, bank: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert hours_of_all(curve_s, given) == pytest.approx(asked, abs=0.01)
-    assert hours_of_all(curve_s, given) > given
+    monkeypatch.setattr("orchestrator.forecast.forecast.forecast_of", forecast(7.0))
+    choice = choose("bank", tolerance=4.0, max_hours=hours, cluster="inline", dry_run=True)
+    assert choice.plan is not None
+    assert {spec.train_size for spec in choice.plan.trials} == {n_train}
+    assert len({spec.seed for spec in choice.plan.trials}) == seeds
+    assert len({spec.cell_id for spec in choice.plan.trials}) == 1 + n_depths
+    again = choose("bank", tolerance=4.0, max_hours=hours, cluster="inline", dry_run=True)
+    assert again.plan is not None
+    assert again.plan.trials == choice.plan.trials
+
+
+def test_more_time_keeps_the_seeds_of_a_plan_and_takes_all_of_a_question_that_had_a_part(
+    bank: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("orchestrator.forecast.forecast.forecast_of", forecast(7.0))
+    ways = list[str]()
+
+    def more_time(question: str, choices: Sequence[str]) -> str:
+        ways.extend(choices)
+        return choices[-1]
+
+    asked = {"tolerance": 8.0, "cluster": "inline", "dry_run": True}
+    choose("bank", max_hours=0.04, **asked)
+    kept = SweepFile(bank.parent / "choose-bank.yaml")
+    part = kept.part()
+    assert part is not None
+    whole = choose("bank", max_hours=part.of_all, **asked)
+    assert (kept.train_size(), kept.depths(), kept.part(), kept.seeds()) == (None, (), None, 5)
+    assert choose("bank", max_hours=9.0, **asked).plan.trials == whole.plan.trials  # type: ignore[union-attr]
+    kept.path.unlink()
+    choose("bank", max_hours=0.04, ask=more_time, **asked)
+    assert ways[-1] == f"--max-hours {part.of_all:g}"
+    assert kept.part() is None
 
 
 @pytest.mark.parametrize(("loss", "n_steps"), [(0.05, 1), (0.6, 0)])

@@ -383,7 +383,7 @@ KINDS: dict[str, Kind] = {
     ),
     "a single file": of_texts(
         {"x.csv": table([(f'"{t}"', k) for t, k in texts(80)], ("text", "label"), ",")}, 80,
-        layout="csv", name="data/x.csv", text="text", notes=["no dev split: 10% of train serve as dev"],
+        layout="csv", name="data/x.csv", text="text", notes=["no dev split: 30% of train serve as dev"],
     ),
     # --- Documents
     **{
@@ -455,7 +455,7 @@ def test_a_bundled_sample_needs_no_guess_but_the_task() -> None:
 def test_a_single_file_names_its_corpus_and_what_is_not_there_is_missing() -> None:
     written({"all words.csv": table(REVIEW, ("text", "label"), ",")}, Path())
     found = guess_corpus(ChooseOptions(data="all words.csv"), Lookup(offline=True))
-    assert {"train": ["all words.csv"], "held_out": 0.1, "name": "all-words"}.items() <= found.data.items()
+    assert {"train": ["all words.csv"], "held_out": 0.3, "name": "all-words"}.items() <= found.data.items()
     with pytest.raises(
         MissingError, match=r"all wrds.csv: no such file or folder\. Did you mean 'all words.csv'\? Give"
     ):

@@ -47,7 +47,7 @@ def test_the_starter_reads_texts_at_a_rate_at_which_it_learns_and_a_small_train_
     assert [recipe(MODEL, large, size)["optim"]["epochs"] for size in (None, 5_000)] == [3, 5]
 
 
-def test_it_tries_nothing_the_embeddings_and_every_depth_with_fifteen_seeds(question: Question) -> None:
+def test_it_tries_nothing_the_embeddings_and_every_depth_with_the_seeds_that_are_proposed(question: Question) -> None:
     trials = expanded(question.sweep_text())
     depths = [(0, False), *((depth, True) for depth in range(MODEL.n_layers + 1))]
     assert sorted({(spec.freeze.depth, spec.freeze.embeddings) for spec in trials}) == depths
