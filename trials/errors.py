@@ -58,7 +58,7 @@ class UnclearError(ConfigError):
 
 def spelled(option: Mapping[str, object]) -> str:
     """Options as words of a command."""
-    return " ".join(f"--{name} {value}" for name, value in option.items())
+    return " ".join(f"--{name.replace('_', '-')} {value}" for name, value in option.items())
 
 
 def _in_file(option: Mapping[str, object]) -> str:

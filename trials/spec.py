@@ -245,6 +245,8 @@ class DataSpec(Frozen):
         fingerprint: SHA-256 over the splits' bytes.
         columns: The columns of text, label, tokens and tags.
         scheme: How span tags are written: ``iob1``, ``iob2``, ``bioes``, ``io``, or ``auto`` to detect it.
+        label_none: The label of texts that have none, which are left out; ``none`` where each is a class; None for what
+            the labels show.
         first: How many items of each split are used; None for all.
         held_out: Share of the train split that serves as dev, where the corpus has no dev split.
         folds: Folds of a cross-validation over the train split, in place of a dev split: one of them is dev.
@@ -265,6 +267,7 @@ class DataSpec(Frozen):
     fingerprint: str
     columns: Columns = Columns()
     scheme: Scheme = "auto"
+    label_none: str | None = None
     first: First | None = None
     held_out: HeldOut | None = None
     folds: Folds | None = None
@@ -277,6 +280,7 @@ class DataSpec(Frozen):
     def content(self) -> dict[str, Any]:
         """What determines the items, as JSON values, for the keys of caches."""
         keys = {"fingerprint", "format", "columns", "scheme", "first"} | ({"held_out"} if self.held_out else set())
+        keys |= set() if self.label_none is None else {"label_none"}
         return self.model_dump(mode="json", include=keys | ({"folds", "fold"} if self.folds else set()))
 
     def under_seed(self, seed: int) -> DataSpec:
@@ -500,7 +504,7 @@ LATER: dict[str, dict[str, Any]] = {
     },
     "optim": {"schedule": "linear", "layer_decay": None, "embedding_updates": "dense"},
     "data": {"columns": Columns().model_dump(exclude={"document"}), "scheme": "auto", "first": None, "held_out": None,
-             "folds": None},
+             "folds": None, "label_none": None},
     "model": {"pickle": False},
     "freeze": {"rule": None},
 }  # fmt: skip

@@ -40,8 +40,8 @@ _COLUMN = "COLUMN"
 _HELD = "by what the files hold"
 # What a question is, in the order of its command, by which a sweep file is known again.
 _ASKED = (
-    "task", "model", "tolerance", "text", "label", "pair", "format", "words", "tags", "document", "scheme", "held_out",
-    "folds", "rates", "train", "dev", "test",
+    "task", "model", "tolerance", "text", "label", "label_none", "pair", "format", "words", "tags", "document",
+    "scheme", "held_out", "folds", "rates", "train", "dev", "test",
 )  # fmt: skip
 
 
@@ -92,6 +92,12 @@ class ChooseOptions:
             "A table's column that names what a row is a part of: an article, a thread; `none` for none.",
             _COLUMN,
             "one called doc_id, document or the like",
+        ),
+    ] = None
+    label_none: Annotated[
+        str | None,
+        _option(
+            "label-none", "The label of texts that have none, as -1; `none` where each is a class.", "LABEL", _HELD
         ),
     ] = None
     scheme: Annotated[
@@ -290,7 +296,8 @@ def _word(name: str) -> str:
 
 
 DATA = (
-    "task", "format", "words", "tags", "text", "pair", "label", "document", "scheme", "train", "dev", "test",
+    "task", "format", "words", "tags", "text", "pair", "label", "label_none", "document", "scheme", "train", "dev",
+    "test",
 )  # fmt: skip
 """What somebody's data are."""
 

@@ -87,7 +87,8 @@ def guess_draft(draft: DataDraft, asked: ChooseOptions, lookup: Lookup) -> tuple
 
     Raises as `guess_corpus`; the task's rules are not checked yet.
     """
-    draft = draft.model_copy(update={"format": asked.format or draft.format, "scheme": asked.scheme or draft.scheme})
+    said = {key: getattr(asked, key) or getattr(draft, key) for key in ("format", "scheme", "label_none")}
+    draft = draft.model_copy(update=said)
     draft, located = _located(draft, lookup)
     lines = []
     if asked.held_out is not None or asked.folds is not None:
@@ -163,7 +164,7 @@ def _without_dev(
         raise ConfigError(
             f"{option}: {located.name} has a dev split of its own. Leave {option.split()[0]} out, or give files."
         )
-    rest = {"format": draft.format, "columns": draft.columns, "scheme": draft.scheme, "first": draft.first}
+    rest = {key: getattr(draft, key) for key in ("format", "columns", "scheme", "label_none", "first")}
     pooled = DataDraft(train=(*train, *dev), test=test, name=draft.name or located.name, **parts, **rest)
     joined = located._replace(splits=located.splits._replace(train=(*train, *dev), dev=()), held_out=share)
     return pooled, joined, f"the dev split joins train, and {line}"

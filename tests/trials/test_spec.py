@@ -46,6 +46,7 @@ OTHER: dict[str, Any] = {
     "lora": {"rank": 4},
     "data.columns": {"tags": "xpos"},
     "data.scheme": "iob1",
+    "data.label_none": "-1",
     "data.first": {"dev": 5},
     "data.held_out": 0.1,
     "data.folds": 5,

@@ -12,12 +12,14 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from trials.datasets.column_names import NO_PAIR
 from trials.datasets.corpus import SPLITS, Corpus, Item, Sentence, Text, labels_of
-from trials.errors import DataError, quoted
+from trials.errors import DataError, UnclearError, quoted, unknown
 
 _NONE = ("", "-", "NA", "N/A", "n/a", "nan", "NaN", "NULL", "null", "None", "?", "-1", "-1.0")
-_RARE = 0.1  # of the train texts: fewer of -1 beside 0 and 1 are none
-_COMMON = 0.2  # more are a class
+_RARE = 0.1  # of the train texts: more may be a class
+_COMMON = 0.2  # -1 beside 0 and 1: more are a class
+_MANY = 4  # whole numbers beside -1: a scale
 # Cyrillic and Greek letters beside the Latin ones that they look like.
 _SAME = str.maketrans(
     "\u0410\u0412\u0415\u0405\u0406\u0408\u041a\u041c\u041d\u041e\u0420\u0421\u0422\u0423\u0425\u0430"
@@ -39,15 +41,17 @@ class CleanCorpus:
     notes: tuple[str, ...]
 
 
-def cleaned(corpus: Corpus, name: str, *, regression: bool) -> CleanCorpus:
+def cleaned(corpus: Corpus, name: str, *, regression: bool, label_none: str | None = None) -> CleanCorpus:
     """The corpus with labels as they are meant.
 
     Args:
         name: Of the corpus, for messages.
         regression: Whether labels are numbers, which stay as they are written.
+        label_none: The label that says that there is none; `NO_PAIR` where each is a class.
 
     Raises:
-        DataError: A label may be a class or none, or two labels one or two.
+        UnclearError: A label may be a class or none.
+        DataError: Two labels may be one or two.
     """
     splits = {split: list[Item](getattr(corpus, split)) for split in SPLITS}
     counts = Counter(label for items in splits.values() for item in items for label in labels_of(item))
@@ -62,8 +66,11 @@ def cleaned(corpus: Corpus, name: str, *, regression: bool) -> CleanCorpus:
             notes.append(f"{n:,} labels are read in another spelling: {shown}{', ...' if len(spellings) > 3 else ''}.")
     train = Counter(item.label for item in splits["train"] if isinstance(item, Text))
     every = {item.label for items in splits.values() for item in items if isinstance(item, Text)}
-    for none in sorted(every & {*_NONE}):
-        if not _is_none(name, none, train, regression=regression):
+    if label_none is not None and label_none not in {*every, NO_PAIR}:
+        raise DataError(f"{name}: label_none (--label-none): {unknown(label_none, sorted(every), in_file=True)}")
+    for none in sorted(every & {*_NONE, label_none}):
+        is_asked = none and label_none is not None
+        if none != label_none if is_asked else not _is_none(name, none, train, regression=regression):
             continue
         kept = {
             split: [item for item in items if getattr(item, "label", "O") != none] for split, items in splits.items()
@@ -134,25 +141,28 @@ def _refuse_twins(name: str, counts: Mapping[str, int], spellings: Mapping[str, 
 
 
 def _is_none(name: str, label: str, train: Mapping[str, int], *, regression: bool) -> bool:
-    """Whether a label says that there is none. Raises DataError: nobody can tell."""
-    others = {other for other in train if other not in _NONE}
+    """Whether a label says that there is none. Raises UnclearError: nobody can tell."""
+    others = {other for other in train if other not in _NONE or other == "-1" != label}
     share = train.get(label, 0) / (sum(train.values()) or 1)
     if label == "" or regression:
         return not label.startswith("-1")
-    numbers = sorted(int(other) for other in others if other.isdigit())
-    if label.startswith("-1") and len(numbers) == len(others):  # -1, 0 and 1 may be negative, neutral and positive
-        if numbers != [0, 1] or share > _COMMON:
-            return len(numbers) > 2 and numbers[-1] - numbers[0] < 2 * len(numbers)
-        is_clear = share < _RARE
+    numbers = sorted(int(other) for other in others if re.fullmatch(r"-?\d+", other))
+    is_rare = share < _RARE
+    if label.startswith("-1") and len(numbers) == len(others):
+        if len(numbers) < 2 or numbers[0] < 0 or len(numbers) >= _MANY or (numbers == [0, 1] and share > _COMMON):
+            return False  # one of a scale: -1, 0 and 1 may be negative, neutral and positive
+        is_clear = is_rare and numbers == [0, 1, 2]
     elif label == "-" and "+" in others:
         return False
     else:
         codes = label.isalpha() and all(other.isupper() and len(other) == len(label) for other in others)
-        is_clear = len(others) > 1 and not codes  # NA is a country beside DE and FR
+        is_clear = is_rare and len(others) > 1 and not codes  # NA is a country beside DE and FR
     if not is_clear:
         listed = ", ".join(quoted(other) for other in sorted(others)[:5])
-        raise DataError(
-            f"{name}: is the label {quoted(label)} beside {listed} a class, or is it none? Delete its rows, or give "
-            "the class another name."
+        ways = [{"label_none": label}, {"label_none": NO_PAIR}]
+        raise UnclearError(
+            f"{name}: is the label {quoted(label)} beside {listed} a class, or is it none? {share:.0%} of the train "
+            f"texts have it. With `label_none: {NO_PAIR}` it is a class.",
+            ways if is_rare else ways[::-1],
         )
     return True

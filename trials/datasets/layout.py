@@ -138,7 +138,7 @@ def _format(path: Path, by_suffix: str, given: Columns | None, task: Columns | N
     found = recognised(path)
     if found is None:
         if _suffix(path) in _OPEN and not split_of_suffix(path.name) and len(read_lines(path)) >= _FEW:
-            raise _unknown(path)
+            raise unclear_format(path)
         return by_suffix, []
     format_ = found.reads
     how = FORMAT_LAYOUTS.get(by_suffix)
@@ -147,7 +147,7 @@ def _format(path: Path, by_suffix: str, given: Columns | None, task: Columns | N
     return format_, [f"format {format_}, as {path.name} has {found.shown_by} (--format for another)"]
 
 
-def _unknown(path: Path) -> UnclearError:
+def unclear_format(path: Path) -> UnclearError:
     """What to say of a file that shows no format, or several: its first lines, and the options that read it."""
     several = [each.name for each in matches(path)]
     is_what = f"may be {' or '.join(several)}" if several else "is in no format that is recognised"

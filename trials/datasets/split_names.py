@@ -20,9 +20,9 @@ SPLIT_WORDS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "test": (("test",), ("testb", "testing", "tst")),
 }
 _SHARD = re.compile(r"(.*?)[-_.](\d+)[-_]of[-_](\d+)(.*)")  # train-00000-of-00002.parquet
-_JOINED = re.compile(
-    r"(train|dev|test|valid|val)(set|data|file|split|\d+)"
-)  # trainset, test2; where nothing else counts
+# trainset, 2016train, TaskATest; where nothing else counts.
+_JOINED = re.compile(r"(train|dev|test|valid|val)(?:set|data|file|split)?")
+_parts_of_words = re.compile(r"[A-Z]?[a-z]+"), re.compile(r"[a-z]+|[A-Z]+")
 _double = re.compile(r"(train|dev|devel|val|valid|test){2,}")  # traindev, trainval
 _ALL = {word: split for split, ranks in SPLIT_WORDS.items() for rank in ranks for word in rank}
 
@@ -52,8 +52,8 @@ def split_named(word: str) -> str | None:
 
 
 def looks_like_split(name: str) -> bool:
-    """Whether any word of a name marks a split."""
-    return any(word in _ALL or _double.fullmatch(word) for word in words_of(name))
+    """Whether any word of a name marks a split, or a part of one does."""
+    return any(word in _ALL or _double.fullmatch(word) for word in words_of(name)) or bool(_joined(name))
 
 
 def by_split(files: Sequence[Path]) -> dict[str, list[Path]]:
@@ -69,23 +69,29 @@ def by_split(files: Sequence[Path]) -> dict[str, list[Path]]:
     splits: dict[str, list[Path]] = {}
     for split, ranks in SPLIT_WORDS.items():
         marked = ([p for p in rest if any(word in words_of(p.name) for word in rank)] for rank in ranks)
-        joined = [p for p in rest if any(_joined(word) in ranks[0] for word in words_of(p.name))]
-        splits[split] = next(filter(None, marked), joined)
+        splits[split] = next(filter(None, marked), [p for p in rest if not _joined(p.name).isdisjoint(ranks[0])])
     splits["mismatched"] = [
         p for p in mismatched if any(w in words_of(p.name) for rank in SPLIT_WORDS["dev"] for w in rank)
     ]
     return splits
 
 
-def _joined(word: str) -> str:
-    match = _JOINED.fullmatch(word)
-    return match[1] if match else ""
+def _joined(name: str) -> set[str]:
+    parts = {part.lower() for how in _parts_of_words for part in how.findall(name)}
+    return {match[1] for match in map(_JOINED.fullmatch, parts) if match}
 
 
 def is_whole(files: Sequence[Path]) -> bool:
     """Whether files are all shards of one: `train-00000-of-00002.parquet` and `train-00001-of-00002.parquet`."""
-    shards = [match.groups() for path in files if (match := _SHARD.fullmatch(path.name))]
-    if len(shards) != len(files) or not files:
-        return False
-    numbers = sorted(int(number) for _, number, _, _ in shards)
-    return len({(a, n, b) for a, _, n, b in shards}) == 1 and numbers == list(range(int(shards[0][2])))
+    return missing_shards(files) == []
+
+
+def missing_shards(files: Sequence[Path]) -> list[str] | None:
+    """The names of the shards that some of one file lack; None where these are no shards of one."""
+    shards = [match for path in files if (match := _SHARD.fullmatch(path.name))]
+    if len(shards) != len(files) or len({(match[1], match[3], match[4]) for match in shards}) != 1:
+        return None
+    there, n, match = {int(match[2]) for match in shards}, int(shards[0][3]), shards[0]
+    numbers = range(1, n + 1) if n in there else range(n)
+    names = (f"{match[1]}{match[0][match.end(1)]}{at:0{len(match[2])}}{match[0][match.end(2) :]}" for at in numbers)
+    return [name for at, name in zip(numbers, names, strict=True) if at not in there]

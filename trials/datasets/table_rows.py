@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from trials.datasets.cell_evidence import is_number
-from trials.datasets.text_file import check_fits, read_lines
+from trials.datasets.text_file import check_fits, read_lines, refuse_other_content
 from trials.errors import DataError
-from trials.outside.plain_files import MOST_CONTENT, opened
+from trials.outside.plain_files import MOST_CONTENT, opened, read_bytes
 
 csv.field_size_limit(sys.maxsize)  # cells of any length
 
@@ -218,6 +218,7 @@ def parquet_rows(path: Path, names: Sequence[str] | None = None) -> Iterator[dic
         raise DataError(f"{path}: cannot be read ({error.strerror or error}).") from error
     except (pa.ArrowException, UnicodeDecodeError) as error:
         reason = str(error).partition("\n")[0].rstrip(".")
+        refuse_other_content(path, read_bytes(path, MOST_CONTENT))
         raise DataError(f"{path}: not a complete Parquet file ({reason}). Download or write it again.") from error
 
 

@@ -6,7 +6,9 @@ Lines are UTF-8, plain or gzipped, in Unicode normal form.
 from __future__ import annotations
 
 import gzip
+import re
 import zlib
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,6 +20,17 @@ from trials.outside.plain_files import MOST_CONTENT, read_bytes, stamp_of
 # 10).
 BYTES_PER_BYTE = 10
 _MEMORY = Path("/proc/meminfo")
+# What files are that are no text, by their first bytes, and what to do.
+FIRST_BYTES = {
+    b"\x1f\x8b": ("gzip", "Name it so: `mv FILE FILE.gz`."),
+    b"PK\3\4": ("a workbook or a zip archive", "Save the sheet as CSV (UTF-8), or `unzip FILE`."),
+    b"\xd0\xcf\x11\xe0": ("a workbook of Excel", "Save the sheet as CSV (UTF-8)."),
+    b"BZh": ("bzip2", "Name it so, and unpack it: `bunzip2 FILE.bz2`."),
+    b"\xfd7zXZ": ("xz", "Name it so, and unpack it: `unxz FILE.xz`."),
+    b"\x28\xb5\x2f\xfd": ("zstd", "Name it so, and unpack it: `unzstd FILE.zst`."),
+    b"PAR1": ("Parquet", "Name it so: `mv FILE FILE.parquet`."),
+    b"version https://git-lfs": ("a Git LFS pointer", "The data are elsewhere: `git lfs pull`."),
+}
 _GROUP = Path("/sys/fs/cgroup")
 
 
@@ -79,13 +92,90 @@ def _unpacked(path: Path) -> bytes:
     return unpacked
 
 
+def refuse_other_content(path: Path, first: bytes) -> None:
+    """Raise DataError where the first bytes of a file show that it is not what its name says."""
+    for start, (what, way_out) in FIRST_BYTES.items():
+        if first.startswith(start):
+            raise DataError(f"{path}: this is {what}, whatever its name says. {way_out.replace('FILE', path.name)}")
+
+
 def _decoded(path: Path, data: bytes) -> str:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
+        refuse_other_content(path, data)
         before = data[: error.start].replace(b"\r\n", b"\n")
         line = 1 + before.count(b"\n") + before.count(b"\r")
         raise DataError(
-            f"{path}:{line}: not UTF-8 text ({error.reason} at byte {error.start} of the file). Save it as UTF-8; "
-            "`iconv -f latin1 -t utf-8` does so from Latin-1."
+            f"{path}:{line}: not UTF-8 text ({error.reason} at byte {error.start} of the file). Save it as UTF-8"
+            f"{_how_to_convert(path, data)}."
         ) from error
+
+
+def _how_to_convert(path: Path, data: bytes) -> str:
+    """The command that writes a file as UTF-8, where one encoding alone fits what it holds."""
+    encoding = encoding_of(data)
+    if encoding is None:
+        return ", from the encoding that it was saved in (`iconv -f ENCODING -t utf-8`)"
+    return f": its letters fit {encoding}, `iconv -f {encoding} -t utf-8 {path.name} > OTHER/{path.name}`"
+
+
+def encoding_of(data: bytes) -> str | None:
+    """The encoding, other than UTF-8, in which bytes are words of one script; None where none is or nobody can say.
+
+    East Asian encodings are known by the characters that are common in their languages, others by words that are of one
+    script and have capitals only where words have them.
+    """
+    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return "utf-16"
+    for encoding, is_common, least in _EAST_ASIAN:
+        with suppress(UnicodeDecodeError):
+            others = [c for c in data.decode(encoding) if not c.isascii()]
+            if sum(map(is_common, others)) >= least * len(others):
+                return encoding
+    for encoding, letters in _ALPHABETS:
+        with suppress(UnicodeDecodeError):
+            parts = [part for part in _part.findall(data.decode(encoding)) if not part.isascii()]
+            words = [part for part in parts if re.fullmatch(f"[{letters}]+", part.lower()) and _has_usual_case(part)]
+            is_clear = len(words) + sum(part in _PUNCTUATION for part in parts) >= _CLEAR * len(parts)
+            if is_clear and (2 * sum(word.lower() == word for word in words) > len(words) or encoding == _WESTERN):
+                return encoding
+    return None
+
+
+def _has_usual_case(word: str) -> bool:
+    return word[1:] == word[1:].lower() or word.isupper()
+
+
+def _is_led_by(encoding: str, first: int, last: int) -> Callable[[str], bool]:
+    """Whether the first byte of a character is one of punctuation, or of those of the commonest characters."""
+
+    def is_common(char: str) -> bool:
+        code = char.encode(encoding, "ignore")
+        return len(code) == 2 and (0xA1 <= code[0] <= 0xA3 or first <= code[0] <= last)
+
+    return is_common
+
+
+def _is_between(first: str, last: str) -> Callable[[str], bool]:
+    return lambda char: first <= char <= last
+
+
+_CLEAR = 0.95  # of the words fit
+_WESTERN = "windows-1252"
+_PUNCTUATION = "«»„“”’‘–—…№§°©®™€£·•¿¡"  # noqa: RUF001
+_part = re.compile(r"[^\W\d_]+|[^\w\s]")
+# Each with the characters that are common in its language, and the least share of them.
+_EAST_ASIAN = (
+    ("cp932", _is_between("\u3041", "\u30fc"), 0.25), ("euc-jp", _is_between("\u3041", "\u30fc"), 0.25),
+    ("cp949", _is_between("\uac00", "\ud7a3"), _CLEAR), ("gb18030", _is_led_by("gb2312", 0xB0, 0xD7), 0.9),
+    ("big5", _is_led_by("big5", 0xA4, 0xC6), 0.9),
+)  # fmt: skip
+_ALPHABETS = (
+    ("windows-1255", "\u05d0-\u05ea"),
+    ("windows-1251", "а-яёіїєґў"), ("windows-1251", "а-яђјљњћџѓќѕ"),  # noqa: RUF001
+    ("rk1048", "а-яёіәғқңөұүһ"), ("koi8-r", "а-яё"), ("cp866", "а-яё"),  # noqa: RUF001
+    *((_WESTERN, f"a-z{letters}") for letters in ("äöüß", "àâçéèêëîïôùûüœæÿ", "áéíóúüñ", "ãõáâàéêíóôúç", "àèéìòù",
+                                                  "åäöæøé", "éëïöü")),
+    ("windows-1253", "\u0390-\u03ce"), ("windows-1256", "\u0621-\u06d2"), ("cp874", "\u0e01-\u0e4d"),
+)  # fmt: skip

@@ -8,9 +8,16 @@ from contextlib import suppress
 from pathlib import Path
 
 from trials.datasets.corpus import SPLITS
-from trials.datasets.layout import FORMATS, MORE_FORMATS
+from trials.datasets.layout import FORMATS, MORE_FORMATS, unclear_format
 from trials.datasets.recognisers import BINARY, Recogniser, matches, recognised
-from trials.datasets.split_names import SPLIT_WORDS, Splits, by_split, is_whole, looks_like_split, split_of_suffix
+from trials.datasets.split_names import (
+    SPLIT_WORDS,
+    Splits,
+    by_split,
+    looks_like_split,
+    missing_shards,
+    split_of_suffix,
+)
 from trials.datasets.text_file import read_lines
 from trials.errors import DataError, NoDevSplitError
 from trials.sources.source import absolute
@@ -19,9 +26,11 @@ from trials.spec import Files
 _MOST_FOLDERS = 100  # inside a folder, that are looked into for a hint
 _FEWEST_LINES, _NEARLY = 5, 0.95  # of files that belong together line by line, and how many lines must
 _MOST_PARALLEL = 12  # files of a folder that may belong together line by line
+_MOST_NAMES = 5  # of files or folders, in a message
 _MOST_FILES = 1_000  # of a split, whose paths stand in every row of a store
 _NO_CORPUS = (".md", ".py", ".sh", ".yaml", ".yml", ".log", ".pdf", ".html", ".ann", ".part", ".lock", ".zip", ".tar")
 _part = re.compile(r"part-\d+")
+_annotations = re.compile(r"ann|gold|label|tags|xml", re.IGNORECASE)  # in the name of a folder
 
 
 def files_in(folder: Path) -> list[Path]:
@@ -64,6 +73,7 @@ def in_folder(folder: Path, *, needs_dev: bool) -> Splits:
             return Splits(*(tuple(map(str, inner[split])) for split in SPLITS))
         _refuse_outer_folder(folder)
         _refuse_binary(folder)
+        _refuse_annotation_folders(folder)
     train = _only(folder, "train", splits["train"])
     dev = _only(folder, "dev", splits["dev"]) if needs_dev or splits["dev"] else ()
     test, mismatched = (
@@ -79,7 +89,7 @@ def unused_notes(folder: Path, used: Splits) -> list[str]:
     others = [name for name in others if Path(name).suffix.lower() not in _NO_CORPUS]
     if not others:
         return []
-    listed = ", ".join(others[:5]) + (f" and {len(others) - 5} more" if len(others) > 5 else "")
+    listed = _some(others)
     it, looks = ("they", "look like splits and are") if len(others) > 1 else ("it", "looks like a split and is")
     return [f"{listed} {looks} not used. Name the files yourself if {it} should be (--train, --dev, --test FILE)"]
 
@@ -93,14 +103,67 @@ def plain_files(folder: Path) -> list[Path]:
     return [path for path in entries(folder) if not path.is_dir() and path.name[0] not in "._"]
 
 
+def corpora_inside(folder: Path) -> list[Path]:
+    """The folders further down that hold a train split, none inside of another one. Raises DataError."""
+    found = list[Path]()
+    for path in _folders(folder):
+        if not path.is_symlink() and found[-1:] != [path] and {*path.parents}.isdisjoint(found):
+            is_saved = (path / "dataset_dict.json").is_file()
+            found += [path] if is_saved or by_split(files_in(path))["train"] or in_split_folders(path)["train"] else []
+    return found
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else ""
+    return ", ".join(names[:_MOST_NAMES]) + more
+
+
 def _refuse_outer_folder(folder: Path) -> None:
     """Raise DataError if the splits are in a folder further down."""
-    folders = [path for path in _folders(folder) if not path.is_symlink() and by_split(files_in(path))["train"]]
-    if len(folders) in range(1, 6):
-        listed = ", ".join(str(path.relative_to(folder)) for path in folders)
+    if folders := corpora_inside(folder):
+        listed = _some([str(path.relative_to(folder)) for path in folders])
         raise DataError(
             f"{folder}: needs one file with 'train' in its name, found none, but there are such files in {listed}. "
             "Give that folder."
+        )
+
+
+def _refuse_annotation_folders(folder: Path) -> None:
+    """Raise DataError where texts and annotations are in a folder each, in files of the same names."""
+    names = dict[frozenset[str], str]()
+    for path in (each for each in entries(folder) if each.is_dir()):
+        stems = frozenset(file.stem for file in plain_files(path))
+        both = sorted((path.name, names.setdefault(stems, path.name)), key=lambda name: bool(_annotations.match(name)))
+        if len(stems) > 1 and both[0] != both[1] and _annotations.match(both[1]):
+            raise DataError(
+                f"{folder}: {both[1]} has annotations of the {len(stems):,} texts in {both[0]}, in files of their own, "
+                "which are not read. Write a word and its tag on each line, into one file for each split."
+            )
+
+
+def _refuse_class_files(folder: Path, files: Sequence[Path], split: str) -> None:
+    """Raise DataError where each file has texts alone, so that their names are the classes."""
+    if len(files) in range(2, _MOST_PARALLEL) and all(map(_are_texts_alone, files)):
+        names = " ".join(path.name for path in files)
+        raise DataError(
+            f"{folder}: {_some([path.name for path in files])} hold texts without labels, a line each: a file for each "
+            f"class is not read. Write class and text between tabs, into another folder: `awk '{{print FILENAME "
+            f'"\\t" $0}}\' {names} > OTHER/{split}.tsv`.'
+        )
+
+
+def _are_texts_alone(path: Path) -> bool:
+    lines = _lines(path)
+    several = sum(len(line.split()) > 1 and "\t" not in line for line in lines)
+    return len(lines) >= _FEWEST_LINES and several >= _NEARLY * len(lines) and not _matches(path)
+
+
+def _refuse_missing_shards(paths: Sequence[Path]) -> None:
+    """Raise DataError where an interrupted download has left some shards of a file."""
+    if missing := missing_shards(paths):
+        raise DataError(
+            f"{paths[0].parent}: {_some(missing)} {'is' if len(missing) == 1 else 'are'} missing beside "
+            f"{_some([path.name for path in paths])}. Download {'it' if len(missing) == 1 else 'them'} again."
         )
 
 
@@ -116,17 +179,21 @@ def in_split_folders(folder: Path) -> dict[str, list[Path]]:
             inside = plain_files(path)
             found[split] = [file for file in inside if _suffix(file) in FORMATS | MORE_FORMATS]
             _refuse_standoff(inside, found[split], folder / f"{split}.tsv")
+            _refuse_missing_shards(found[split])
             if len(found[split]) > _MOST_FILES:
                 raise DataError(f"{path}: has {len(inside):,} files, more than {_MOST_FILES:,}. Join them into one.")
     return found
 
 
 def files_by_source(folder: Path) -> list[Path]:
-    """The files of words and tags in folders that are no splits, a folder for each source; none if others are there."""
+    """The files of words and tags in folders that are no splits, a folder for each source; none if others are there,
+    or names of splits.
+    """
     folders = [path for path in entries(folder) if path.is_dir() and path.name[0] not in "._"]
     files = [file for path in folders for file in plain_files(path)]
     of_words = [file for file in files if any(each.reads in ("columns", "conllu") for each in _matches(file))]
-    return files if files and len(of_words) == len(files) <= _MOST_FILES else []
+    has_splits = any(looks_like_split(file.name) or split_of_suffix(file.name) for file in files)
+    return files if files and len(of_words) == len(files) <= _MOST_FILES and not has_splits else []
 
 
 def _matches(path: Path) -> Sequence[Recogniser]:
@@ -196,6 +263,9 @@ def _refuse_binary(folder: Path) -> None:
                 f"{path}: looks like {found.name} ({found.shown_by}), and its name does not say so. Give it another "
                 f"suffix, or say `format: {found.reads}` and name the files: --format {found.reads} --train FILE."
             )
+    if len(train := by_split(files)["train"]) == 1:
+        raise unclear_format(train[0])
+    _refuse_class_files(folder, files, "train")
 
 
 def _folders(folder: Path, depth: int = 3) -> list[Path]:
@@ -208,15 +278,19 @@ def _folders(folder: Path, depth: int = 3) -> list[Path]:
 
 
 def _only(folder: Path, split: str, paths: Sequence[Path]) -> Files:
-    if len(paths) > 1 and not is_whole(paths):
+    if len(paths) > 1 and missing_shards(paths) is None:
         content = {path: {*_lines(path)} for path in paths}
         whole = [
             path for path, some in content.items() if some and any(len(s) > 0 and s < some for s in content.values())
         ]
         paths = [path for path in paths if path not in whole]  # one that contains another is no split beside it
-    if len(paths) == 1 or is_whole(paths):
+    _refuse_missing_shards(paths)
+    if len(paths) == 1 or missing_shards(paths) == []:
         return tuple(map(str, sorted(paths)))
+    _refuse_class_files(folder, paths, split)
     names = ", ".join(path.name for path in paths) or "none"
+    there = [path.name for path in entries(folder) if path.name[0] not in "._"]
+    names += f" beside {_some(there)}" if not paths and there else ""
     synonyms = ", ".join(word for rank in SPLIT_WORDS.get(split, ()) for word in rank if word != split)
     hint = f" ({synonyms} mean it too)" if not paths and synonyms else ""
     options = f"(--{split} FILE, repeated for several)" if split in SPLITS[:3] else ""

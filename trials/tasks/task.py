@@ -271,7 +271,7 @@ def _read(task_name: str, data: DataSpec) -> tuple[Corpus, tuple[str, ...]]:
     task, changed = TASKS[task_name], list[str]()
 
     def prepare(corpus: Corpus) -> Corpus:
-        clean = cleaned(corpus, data.name, regression=task.regression)
+        clean = cleaned(corpus, data.name, regression=task.regression, label_none=data.label_none)
         changed.extend(clean.notes)
         _refuse_what_cannot_be_scored(task, data.name, clean.corpus)
         return clean.corpus

@@ -266,9 +266,9 @@ KINDS: dict[str, Kind] = {
         40, 8, 0,
     ),
     "no split at all": refused({"README": "x"}, "needs one file with 'train' in its name"),
-    "splits in a folder further down": refused(
-        {f"data/conll/{name}": text for name, text in NER.items()},
-        "there are such files in data/conll. Give that folder",
+    "splits in the only folder, further down": of_words(
+        {f"data/conll/{name}": text for name, text in NER.items()}, *SPLITS,
+        notes=["data/conll is read, the only folder inside that holds a corpus"],
     ),
     "what save_to_disk writes": refused(
         {"dataset_dict.json": "{}", "train/state.json": "{}"}, "with `save_to_disk`", "to_parquet"

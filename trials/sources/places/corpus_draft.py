@@ -60,6 +60,7 @@ class DataDraft(Sourced):
         columns: The columns of text, pair, label, tokens and tags; by default the task's own, or what the files hold.
         scheme: How span tags are written; by default it is detected, and a few tags that break it are read as conlleval
             does. A given scheme is enforced.
+        label_none: The label of texts that have none, e.g. ``"-1"``, or ``none`` where each is a class.
         first: Only so many items from the beginning of a split, e.g. ``{dev: 500, test: 0}``.
         held_out: Share of train that serves as dev, e.g. ``0.1``, where the corpus has no dev split. Digests of the
             items decide which, so it is the same on every machine.
@@ -84,6 +85,7 @@ class DataDraft(Sourced):
     format: str | None = None
     columns: Columns | None = None
     scheme: Scheme = "auto"
+    label_none: str | None = None
     first: First | None = None
     held_out: HeldOut | None = None
     folds: Folds | None = None
@@ -189,6 +191,7 @@ class DataDraft(Sourced):
             fingerprint=digest,
             columns=layout.columns,
             scheme=self.scheme,
+            label_none=self.label_none,
             first=self.first,
             held_out=located.held_out,
             folds=self.folds,

@@ -11,7 +11,7 @@ from trials.sources.cache import Progress
 from trials.sources.converted import conversion_of
 from trials.sources.places.corpus_draft import CORPUS_SOURCES, HELD_OUT, DataDraft, Located
 from trials.sources.source import FileSource, absolute, is_path
-from trials.sources.split_files import files_by_source, files_in, in_folder, unused_notes
+from trials.sources.split_files import corpora_inside, files_by_source, files_in, in_folder, unused_notes
 from trials.spec import Files
 from trials.starter import BUNDLED_TREEBANKS, treebank_path
 
@@ -40,7 +40,11 @@ def _inside(draft: DataDraft, *, offline: bool, progress: Progress) -> Located:
     except DataError:
         if sources := files_by_source(folder):
             return _without_splits(folder, tuple(map(str, sources)), draft)
-        raise
+        if by_split(files_in(folder))["train"] or len(inner := corpora_inside(folder)) != 1:
+            raise
+        found = _inside(draft.model_copy(update={"folder": str(inner[0])}), offline=offline, progress=progress)
+        note = f"{inner[0].relative_to(folder)} is read, the only folder inside that holds a corpus"
+        return found._replace(name=folder.name, notes=(note, *found.notes))
     notes = unused_notes(folder, files)
     if len(files.train) > 1 and not is_whole([*map(Path, files.train)]):
         notes.append(f"{len(files.train):,} files are read as train")

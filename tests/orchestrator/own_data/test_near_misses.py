@@ -1,0 +1,190 @@
+# ruff: noqa: E501, RUF001
+"""Folders, names, labels and columns that look like what is read and are something else: each is read right, asked
+about, or refused by name; never read wrongly without a word.
+"""
+
+from __future__ import annotations
+
+import gzip
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from orchestrator.own_data.choose_options import ChooseOptions
+from orchestrator.own_data.corpus_guess import guess_corpus
+from tests.orchestrator.own_data.test_folder_kinds import (
+    NER,
+    SPLITS,
+    TEXTS,
+    Kind,
+    is_what_it_is,
+    of_texts,
+    of_words,
+    refused,
+    table,
+    texts,
+    train,
+)
+from trials.draft import Lookup
+from trials.errors import PermafrostError
+
+
+def below(folders: str, files: Mapping[str, str]) -> dict[str, str]:
+    """The same files in each of some folders."""
+    return {f"{folder}/{name}": text for folder in folders.split() for name, text in files.items()}
+
+
+def renamed(files: Mapping[str, str], names: str) -> dict[str, str]:
+    return dict(zip(names.split(), files.values(), strict=True))
+
+
+def scale(values: str, rare: str = "", every: int = 15) -> dict[str, str]:
+    """Texts with labels in turns, of which every so many has the rare one."""
+    labels = values.split()
+    rows = [(t, labels[i % len(labels)] if not rare or i % every else rare) for i, (t, _) in enumerate(texts(60))]
+    return train(table(rows))
+
+
+COLUMNS = renamed(NER, "train.txt dev.txt test.txt")
+CLASSES = {
+    name: "".join(f"a film that somebody found {name}, number {i}\n" for i in range(20)) for name in ("pos", "neg")
+}
+SHARDS = {f"train-0000{i}-of-00003.csv": table(texts(20, 20 * i), ("sentence", "label"), ",") for i in range(3)}
+KINDS: dict[str, Kind] = {
+    # --- Column files whose names say their split, in folders whose names do not
+    "a folder for each language": refused(below("hau ibo", COLUMNS), "there are such files in hau, ibo. Give that"),
+    "folds": refused(below("fold1 fold2", renamed({**COLUMNS, "dev.txt": ""}, "train.txt dev.txt test.txt")), "in fold1"),
+    "a folder for each of many languages, without suffixes": refused(
+        below("af am ar bg bn de en", renamed(NER, "train dev test")), "in af, am, ar, bg, bn and 2 more. Give"
+    ),
+    "test files alone in folders": refused(below("web press", {"test.txt": COLUMNS["test.txt"]}), "found none beside"),
+    "files called devset among others": refused(
+        below("web press", {"a.txt": COLUMNS["train.txt"], "devset.txt": COLUMNS["dev.txt"]}), "found none beside press"
+    ),
+    "the folder of a zip": of_words(below("data", COLUMNS), *SPLITS, notes=["data is read, the only folder inside"]),
+    "the folder of a zip, beside what a Mac adds": of_words(
+        {**below("corpus", COLUMNS), "__MACOSX/corpus/._train.txt": "Mac OS X", "readme.md": "a corpus"}, *SPLITS
+    ),
+    # --- Train is there
+    "the hub's converter": of_texts(
+        {f"default/{split}/0000.csv": table(texts(n, s), ("sentence", "label"), ",")
+         for split, n, s in (("train", 40, 0), ("validation", 8, 100), ("test", 6, 200))}, *SPLITS, layout="csv",
+    ),
+    "a year before the split": of_texts(
+        renamed(TEXTS, "twitter-2016train-A.txt twitter-2016dev-A.txt twitter-2016test-A.txt"), *SPLITS
+    ),
+    "capitals within the name": of_texts(renamed(TEXTS, "ABSATrain.tsv ABSADev.tsv ABSATest.tsv"), *SPLITS),
+    "a capital language before it": of_words(renamed(COLUMNS, "ENtrain.txt ENdev.txt ENtest.txt"), *SPLITS),
+    "a suffix that says no format": refused(
+        {"train_5500.label": "".join(f"DESC:def What is {t} ?\n" for t, _ in texts(20))}, "train_5500.label: it is in no"
+    ),
+    "what save_to_disk writes, in a folder": refused(
+        {"saved/dataset_dict.json": "{}", "saved/train/state.json": "{}"}, "saved: is what `datasets` writes"
+    ),
+    "a file for each class": refused(
+        {f"rt-polarity.{name}": text for name, text in CLASSES.items()}, "a file for each class is not read", "awk"
+    ),
+    "a file for each class and split": refused(
+        {f"{split}.{name}.txt": text for split in ("train", "dev") for name, text in CLASSES.items()},
+        "train.neg.txt, train.pos.txt hold texts without labels",
+    ),
+    "annotations in a folder of their own": refused(
+        {f"{folder}/a{i}.{end}": "Ada sees Lima.\n" for i in range(3) for folder, end in (("raw", "txt"), ("annotated", "out"))},
+        "annotated has annotations of the 3 texts in raw",
+    ),
+    "files of other names": refused({"a.csv": "x", "b.csv": "y"}, "found none beside a.csv, b.csv"),
+    # --- A shard is missing
+    "all shards": of_texts({**SHARDS, "dev.csv": table(texts(20, 90), ("sentence", "label"), ",")}, 60, 20, 0, layout="csv"),
+    "a shard is missing": refused(
+        {name: text for name, text in SHARDS.items() if "1-of" not in name}, "train-00001-of-00003.csv is missing beside"
+    ),
+    "one shard of three": refused(
+        dict([*SHARDS.items()][:1]), "train-00001-of-00003.csv, train-00002-of-00003.csv are missing"
+    ),
+    "a shard of dev is missing": refused(
+        {"train.csv": SHARDS["train-00000-of-00003.csv"], "dev-2-of-2.csv": "sentence,label\n"}, "dev-1-of-2.csv is missing"
+    ),
+    "a shard is missing in the folder of its split": refused(
+        {"train/data-0-of-2.csv": "a,b\n"}, "data-1-of-2.csv is missing"
+    ),
+    "a Git LFS pointer called Parquet": refused(
+        train("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n", ".parquet"), "a Git LFS pointer", "git lfs pull"
+    ),
+    # --- -1 and - as classes
+    "-2 to 2": of_texts(scale("-2 -1 0 1 2"), 60),
+    "-1 to 3": of_texts(scale("-1 0 1 2 3"), 60),
+    "-1, which few have, in a scale of negative numbers": of_texts(scale("-2 0 2", "-1"), 60),
+    "-1 to 2": refused(scale("-1 0 1 2"), "is the label '-1' beside '0', '1', '2' a class", "--label-none none, or"),
+    "-1 is a class, as somebody said": of_texts(scale("-1 0 1 2"), 60, options={"label_none": "none"}),
+    "-1 is none, as somebody said": of_texts(
+        scale("-1 0 1 2"), 45, options={"label_none": "-1"}, notes=["('-1') are left out: 15 of 60"]
+    ),
+    "-1 beside 1 to 3": refused(scale("1 2 3", "-1"), "is the label '-1' beside '1', '2', '3' a class"),
+    "- as a stance": refused(scale("- for against"), "is the label '-' beside 'against', 'for' a class", "33% of the"),
+    "- and +": of_texts(scale("- 0 +"), 60),
+    "- beside three classes, which few have": of_texts(scale("yes maybe no", "-"), 56, notes=["('-') are left out"]),
+    "None as a stance": refused(scale("FAVOR None AGAINST"), "is the label 'None' beside 'AGAINST', 'FAVOR' a class"),
+    "another label is none": of_texts(scale("a b unclear"), 40, options={"label_none": "unclear"}, notes=["20 of 60"]),
+    "a label that is not there is none": refused(
+        {**scale("good bad")}, "--label-none): unknown 'god', did you mean 'good'", label_none="god"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_near_miss_is_not_read_as_what_it_looks_like(name: str) -> None:
+    is_what_it_is(KINDS[name])
+
+
+@pytest.mark.parametrize("name", ["a file for each class", "a file for each class and split"])
+def test_the_command_for_a_file_for_each_class_writes_what_is_read(name: str) -> None:
+    command = is_what_it_is(KINDS[name]).split("`")[1].replace("OTHER", "../other")
+    Path("other").mkdir()
+    subprocess.run(command, shell=True, cwd="data", check=True)
+    assert guess_corpus(ChooseOptions(data="other/train.tsv"), Lookup(offline=True)).task == "classification"
+
+
+CYRILLIC = "Текст;метка\n" + "Хороший фильм про нас;да\nПлохое кино и объём;нет\n" * 20
+ENCODED = {
+    "windows-1251": CYRILLIC, "koi8-r": CYRILLIC, "cp866": CYRILLIC,
+    "rk1048": "Мәтін;белгі\n" + "Бұл өте жақсы фильм;иә\nНашар кино көрмеңіз ғой;жоқ\n" * 20,
+    "gb18030": "文本,标签\n" + "这部电影非常好，我很喜欢,好\n质量太差了，不要买,坏\n" * 20,
+    "big5": "文本,標籤\n" + "這部電影非常好，我很喜歡,好\n品質太差了，不要買,壞\n" * 20,
+    "cp932": "文,札\n" + "この映画はとても面白かったです,良\nつまらない映画でした,悪\n" * 20,
+    "cp949": "글,표\n" + "이 영화는 정말 재미있었어요,예\n재미없는 영화였습니다,아니\n" * 20,
+    "windows-1252": "Text;Urteil\n" + "Schöner Film für Gäste;ja\nÜbler Film, größter Mist;nein\n" * 20,
+    "windows-1253": "κείμενο;ετικέτα\n" + "Πολύ καλή ταινία, τη συνιστώ;ναι\nΚακή ταινία;όχι\n" * 20,
+    "utf-16": "text;label\n" + "a good film;yes\na bad one;no\n" * 20,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("encoding", ENCODED)
+def test_the_command_that_is_proposed_for_an_encoding_restores_its_letters(encoding: str) -> None:
+    Path("other").mkdir()
+    Path("train.csv").write_bytes(ENCODED[encoding].encode(encoding))
+    with pytest.raises(PermafrostError, match=f"fit {encoding}, `iconv -f {encoding} -t utf-8") as error:
+        guess_corpus(ChooseOptions(data="train.csv"), Lookup(offline=True))
+    subprocess.run(str(error.value).split("`")[1].replace("OTHER", "other"), shell=True, check=True)
+    assert Path("other/train.csv").read_text("utf-8") == ENCODED[encoding]
+
+
+POLISH = "Zły film, żałuję, że go obejrzałem;nie\nŚwietny film, złoty;tak\n" * 20
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (POLISH.encode("cp1250"), "from the encoding that it was saved in (`iconv -f ENCODING"),
+        (CYRILLIC.encode() + b"\xd0", "from the encoding that it was saved in"),
+        (gzip.compress(CYRILLIC.encode()), "this is gzip, whatever its name says. Name it so: `mv train.csv train.csv.gz`"),
+        (b"PK\x03\x04" + b"\xff" * 99, "this is a workbook or a zip archive"),
+        (b"PAR1" + b"\xff" * 99, "this is Parquet"),
+    ],
+)  # fmt: skip
+def test_no_encoding_is_proposed_that_would_write_other_letters(content: bytes, said: str) -> None:
+    Path("train.csv").write_bytes(content)
+    with pytest.raises(PermafrostError) as error:
+        guess_corpus(ChooseOptions(data="train.csv"), Lookup(offline=True))
+    assert said in str(error.value)
