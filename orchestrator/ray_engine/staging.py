@@ -7,6 +7,8 @@ each node fetches.
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -42,6 +44,20 @@ def stage(folder: Path, specs: Iterable[TrialSpec], say: Callable[[str], None]) 
         else:
             say(f"note    {whole}: {size(n_bytes)} are too much to send; each node needs a copy there, or the hub")
     return LoadedPlugins(plugins.modules, dict.fromkeys(plugins.folders, "."))
+
+
+def enter(folder: Path) -> None:
+    """Make a worker's working folder its current one again.
+
+    Ray deletes that folder and writes it anew where a node joins that shares it, as those of one machine do.
+
+    Raises:
+        OSError: It is being written; ESTALE, so that the trial runs again.
+    """
+    try:
+        os.chdir(folder)
+    except FileNotFoundError as error:
+        raise OSError(errno.ESTALE, "Ray writes the working folder anew", str(folder)) from error
 
 
 def load_staged(plugins: LoadedPlugins) -> None:

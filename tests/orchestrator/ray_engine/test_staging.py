@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.execution.failures import failure
 from orchestrator.ray_engine import staging
-from orchestrator.ray_engine.staging import load_staged, stage, with_local_files
+from orchestrator.ray_engine.staging import enter, load_staged, stage, with_local_files
 from tests.builders import write_tagged_treebank
 from tests.plugin_packages import fresh_plugins as fresh_plugins
 from tests.plugin_packages import install
@@ -18,6 +19,7 @@ from trials.draft import Lookup, TrialDraft
 from trials.errors import DataError, ModelError
 from trials.freeze.strategies import FREEZE_STRATEGIES
 from trials.plugins.loading import load
+from trials.record import State
 from trials.spec import TrialSpec
 
 pytestmark = pytest.mark.usefixtures("fresh_plugins")
@@ -93,3 +95,17 @@ def test_a_plug_in_is_loaded_as_it_was_when_the_sweep_started(
         monkeypatch.delitem(sys.modules, name)
     load_staged(plugins)
     assert FREEZE_STRATEGIES["ends"](6, 2) == {0, 5}
+
+
+def test_a_worker_finds_its_files_again_in_a_folder_that_ray_has_written_anew(
+    spec: TrialSpec, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage(folder, [spec], print)
+    node = arrived(folder, monkeypatch)
+    shutil.rmtree(node)
+    with pytest.raises(OSError, match="writes the working folder anew") as caught:
+        enter(node)
+    assert failure(caught.value)[0] is State.UNAVAILABLE
+    shutil.copytree(folder, node)
+    enter(node)
+    assert Path(with_local_files(spec).data.train[0]).is_relative_to(node)
