@@ -1,8 +1,8 @@
 """Everything of Ray and Tune that is not their documented interface: each private name, and each function replaced.
 
-A release of Ray may rename any of them, so `pyproject.toml` admits the releases that these were tested with, and
-`tests/orchestrator/ray_engine/test_ray_internals.py` has a test of each. No other module names one. Tune is imported
-where it is needed, as `ray.init` does not wait for it.
+A release of Ray may rename any of them, so `pyproject.toml` admits the releases that these were tested with, and a test
+walks `PRIVATE_NAMES`, the table of them all. No other module names one. Tune is imported where it is needed, as
+`ray.init` does not wait for it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 from ray._private import utils as _utils
 from ray._private import worker as _worker
@@ -30,6 +30,63 @@ from ray.job_config import JobConfig
 
 from orchestrator.execution.failures import last_line
 from trials.plugins.import_origins import folders_for_other_processes
+
+
+class PrivateName(NamedTuple):
+    """A name of Ray that no documentation promises.
+
+    Attributes:
+        module, name: Where it is; an attribute of an instance by its class.
+        purpose: What is broken, or slower, without it.
+        read_in: The release of Ray whose source says that it does this.
+    """
+
+    module: str
+    name: str
+    purpose: str
+    read_in: str = "2.60"
+
+
+_PATH = "workers import nothing from the folder that a sweep is launched from"
+_ADMISSION = "a driver sends the token of its own cluster where Ray was imported before"
+_WATCH = "a launch ends where the processes of its Ray are gone"
+_START = "a local Ray starts three seconds earlier"
+_BOARD = "the display says how far a set-up is that takes long"
+_FORGET = "a driver does not grow by 16 KB with each trial"
+PRIVATE_NAMES = (
+    PrivateName("ray.job_config", "JobConfig._get_proto_job_config", _PATH),
+    PrivateName("ray.job_config", "JobConfig._py_driver_sys_path", _PATH),
+    PrivateName("ray._raylet", "Config.initialize", _ADMISSION),
+    PrivateName("ray._raylet", "AuthenticationTokenLoader.instance", _ADMISSION),
+    PrivateName("ray._private.worker", "print_to_stdstream", "stdout has nothing but what a command prints"),
+    PrivateName(
+        "ray._private.worker", "get_dashboard_url", "a launch says where the dashboard is, not where it may be"
+    ),
+    PrivateName("ray._private.worker", "_global_node", _WATCH),
+    PrivateName("ray._private.node", "Node.all_processes", _WATCH),
+    PrivateName("ray._private.node", "Node.get_logs_dir_path", "the error of a lost Ray names its logs"),
+    PrivateName("ray._private.node", "Node.kill_all_processes", "SIGTERM at the end of a launch changes nothing"),
+    PrivateName("ray._private.utils", "set_sigterm_handler", "SIGTERM while Ray starts ends with exit code 143"),
+    PrivateName("ray._raylet", "setproctitle", "the dashboard and `ps` list a worker by its trial"),
+    PrivateName("ray._private.node", "Node.start_api_server", _START),
+    PrivateName("ray._private.node", "Node.start_ray_processes", _START),
+    PrivateName("ray._private.node", "Node.get_gcs_client", _START),
+    PrivateName("ray._raylet", "InnerGcsClient.get_all_node_info", _START),
+    PrivateName("ray._private.utils", "get_dashboard_dependency_error", _START),
+    PrivateName("ray._private.node", "Node.start_monitor", "a local Ray stops a second earlier"),
+    PrivateName("ray.tune.execution.class_cache", "DEFAULT_ENV_VARS", "the first trial need not wait for a new worker"),
+    PrivateName("ray.tune.execution.class_cache", "ENV_VARS_TO_PROPAGATE", "as DEFAULT_ENV_VARS"),
+    PrivateName("ray.experimental.internal_kv", "_internal_kv_put", _BOARD),
+    PrivateName("ray.experimental.internal_kv", "_internal_kv_list", _BOARD),
+    PrivateName("ray.experimental.internal_kv", "_internal_kv_get", _BOARD),
+    PrivateName("ray.experimental.internal_kv", "_internal_kv_del", _BOARD),
+    PrivateName("ray.air.execution._internal", "RayActorManager._actor_task_failed", "a killed worker ends one trial"),
+    PrivateName("ray.tune.execution.tune_controller", "TuneController._execute_action", "the loop decides, not Tune"),
+    *(
+        PrivateName("ray.tune.execution.tune_controller", f"TuneController.{name}", _FORGET)
+        for name in ("_trials", "_stopped_trials", "_failed_trials", "_trial_to_actor", "_trials_to_cache")
+    ),
+)
 
 
 class OwnPathJob(JobConfig):  # type: ignore[misc]  # Ray has no types here
