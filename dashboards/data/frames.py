@@ -34,6 +34,7 @@ import pyarrow.compute as pc
 from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.analysis.trial_frame import CONDITIONS, TEXTS, described
 from orchestrator.claims.claims import RunningDriver, began_at, likely_shares, running_drivers
+from orchestrator.storage.storage import AccessError
 from orchestrator.store import ResultStore
 from orchestrator.store.parts import BrokenPart, Follower, PartFolder, latest
 from orchestrator.store.plans import SweepPlan, newest_plan, stored_spec
@@ -230,6 +231,8 @@ class FollowedPlans:
             return self._read[name]
         try:
             plan = newest_plan(self._storage.at(name), files)
+        except AccessError:
+            raise
         except StoreError as error:
             return files, str(error)
         return files, None if plan is None else self._framed(plan)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import inspect
 import math
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, get_args
@@ -58,7 +59,9 @@ def _refuse_sweep(word: str) -> None:
     """Raise BadParameter where a word for a store is the name of a sweep of the default store."""
     from orchestrator.config.console import DEFAULT_STORE  # the list of commands imports no more than it shows
 
-    if Path(word).name == word and not Path(word).exists() and (Path(DEFAULT_STORE) / SWEEPS / word).is_dir():
+    sweep = str(Path(DEFAULT_STORE) / SWEEPS / word)
+    # Not by `Path`, which raises where a word is longer than any path.
+    if Path(word).name == word and not os.path.exists(word) and os.path.isdir(sweep):  # noqa: PTH110, PTH112
         raise typer.BadParameter(
             f"there is no store {word}, but the store {DEFAULT_STORE} has a sweep of that name: "
             f"`{DEFAULT_STORE} {word}`."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shlex
@@ -105,6 +106,11 @@ NO_MEMORY = (
     "error: this process got no more memory: that of the machine, or of a limit (`ulimit -v`, a container's), is used "
     "up. Finished trials are in the store. Raise the limit, or end other programs, and run the same command again."
 )
+# What a file of the caller may be that no code of ours looked at first, and the exit code.
+_OF_FILES = {
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT), 3),
+    **dict.fromkeys((errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EISDIR), 2),
+}
 _STOPPED = "stopped; finished trials are in the store. Run the same command to resume."
 
 
@@ -157,6 +163,8 @@ def _ending(error: Exception) -> tuple[str, int]:
         return NO_MEMORY, 1
     if isinstance(error, PermafrostError):
         return _told(str(error)), error.exit_code
+    if isinstance(error, OSError) and error.errno in _OF_FILES and error.filename is not None:
+        return f"error: {one_line(str(error.filename))}: {error.strerror}.", _OF_FILES[error.errno]
     what = f"{type(error).__name__}: {one_line(str(error))}"
     return f"internal error: {what}. Run it again with --debug and report the traceback.", INTERNAL
 

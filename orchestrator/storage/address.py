@@ -9,10 +9,12 @@ up in shell histories and in the output of commands.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from urllib.parse import parse_qsl, urlencode
 
 from trials.errors import ConfigError
@@ -55,6 +57,17 @@ class Address:
 def is_address(text: str) -> bool:
     """Whether this is an address rather than a folder."""
     return re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", text) is not None
+
+
+def local_path(path: str | Path) -> Path:
+    """The absolute path of a folder that a person names; it need not exist. Raises ConfigError: no file can have it."""
+    try:
+        found = Path(path).expanduser().resolve()
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError):
+            found.stat()
+    except (OSError, RuntimeError, ValueError) as error:  # too long, a loop, an unknown user's home, a zero byte
+        raise ConfigError(f"{str(path)!r:.80}: not a path ({getattr(error, 'strerror', None) or error}).") from error
+    return found
 
 
 def parse_address(text: str) -> Address:

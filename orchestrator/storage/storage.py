@@ -45,6 +45,15 @@ class NewerError(BrokenError):
         super().__init__(path, wrong, "Upgrade permafrost-sweeps")
 
 
+class AccessError(StoreError):
+    """A file or folder of a store that this user may not read or write, as one that another user made."""
+
+    def __init__(self, path: object, action: str) -> None:
+        super().__init__(f"{path}: cannot be {action} ({os.strerror(errno.EACCES)}). Make it {_RIGHT[action]} first.")
+
+
+_RIGHT = {"read": "readable", "written": "writable", "deleted": "writable"}
+
 T = TypeVar("T")
 Item = TypeVar("Item")
 
@@ -54,7 +63,7 @@ _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)  # of a fil
 
 
 class Storage(ABC):
-    """A folder of objects.
+    """A folder of objects. Every method raises AccessError, a StoreError, where this user may not do what it does.
 
     Attributes:
         address: What `open_store` takes to open this storage again; holds no secret.
@@ -202,34 +211,46 @@ class FolderStorage(Storage):
 
     def _listed(self) -> dict[str, int]:
         sizes = {}
-        try:
-            with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(self.folder) as entries:
-                for entry in entries:
-                    if not entry.name.startswith("."):
-                        with contextlib.suppress(FileNotFoundError):
-                            if entry.is_file():
-                                sizes[entry.name] = entry.stat().st_size
-        except PermissionError as error:
-            raise StoreError(f"{self}: cannot be read ({error.strerror}). Make it readable first.") from error
+        for entry in self._entries():
+            if not entry.name.startswith("."):
+                with self._permitted(), contextlib.suppress(FileNotFoundError):  # it vanished meanwhile
+                    if entry.is_file():
+                        sizes[entry.name] = entry.stat().st_size
         return sizes
+
+    def _entries(self) -> Iterator[os.DirEntry[str]]:
+        is_none = contextlib.suppress(FileNotFoundError, NotADirectoryError)
+        with self._permitted(), is_none, os.scandir(self.folder) as entries:
+            yield from entries
 
     def folders(self) -> list[str]:
         """The names of the folders inside."""
-        return sorted(path.name for path in self.folder.glob("*") if is_plain(path.name) and path.is_dir())
+        with self._permitted():
+            return sorted(entry.name for entry in self._entries() if is_plain(entry.name) and entry.is_dir())
 
     def exists(self, name: str) -> bool:
         """Whether a file exists."""
-        return self._path(name).is_file()
+        with self._permitted():
+            return self._path(name).is_file()
 
     def open(self, name: str) -> pa.NativeFile:
         """Open a file."""
-        stamp_of(self._path(name))  # opening a pipe would wait
-        return pa.OSFile(str(self._path(name)))
+        with self._permitted(name):
+            stamp_of(self._path(name))  # opening a pipe would wait
+            return pa.OSFile(str(self._path(name)))
 
     def read(self, name: str) -> bytes:
         """The file's content; of one that is being created on a file system without links, what there is so far."""
-        with opened(self._path(name), MOST_CONTENT) as file:
+        with self._permitted(name), opened(self._path(name), MOST_CONTENT) as file:
             return file.read()
+
+    @contextlib.contextmanager
+    def _permitted(self, name: str = "", action: str = "read") -> Iterator[None]:
+        """Raise AccessError where the block may not do this to a file of this name, or to the folder."""
+        try:
+            yield
+        except PermissionError as error:
+            raise AccessError(f"{self}/{name}".rstrip("/"), action) from error
 
     def write(self, name: str, content: bytes | pa.Buffer) -> None:
         """Write a file under a temporary name and rename it; its bytes, and then its name, are flushed to the disk."""
@@ -243,7 +264,7 @@ class FolderStorage(Storage):
         On a file system without hard links it is created under its name, and others may see it before its content.
         """
         path = self._path(name)
-        if not path.exists():
+        if not self.exists(name):
             with self._flushed(name, content) as temporary, contextlib.suppress(FileExistsError):
                 _link(temporary, path)
                 return True
@@ -255,8 +276,8 @@ class FolderStorage(Storage):
     def _flushed(self, name: str, content: bytes | pa.Buffer) -> Iterator[Path]:
         """A new file under a temporary name, flushed to the disk; so are all names once the caller has given it one."""
         temporary = self._path(temporary_name(name))
-        new = list(takewhile(lambda folder: not folder.exists(), (self.folder, *self.folder.parents)))
         try:
+            new = list(takewhile(lambda folder: not folder.exists(), (self.folder, *self.folder.parents)))
             self.folder.mkdir(parents=True, exist_ok=True)
             with temporary.open("wb") as file:
                 _write_through(file, content)
@@ -267,26 +288,31 @@ class FolderStorage(Storage):
         except OSError as error:
             with contextlib.suppress(OSError):
                 temporary.unlink()
+            if isinstance(error, PermissionError):
+                raise AccessError(self, "written") from error
             raise StoreError(
                 f"{self}: cannot be written ({error.strerror}). What was committed before is intact."
             ) from error
 
     def delete(self, name: str) -> None:
         """Delete a file, if it exists."""
-        self._path(name).unlink(missing_ok=True)
+        with self._permitted(name, "deleted"):
+            self._path(name).unlink(missing_ok=True)
 
     def is_free(self) -> bool:
         """Whether the folder is absent, or empty but for temporary files."""
-        if not self.folder.exists():
-            return True
-        return self.folder.is_dir() and all(TEMPORARY_FILE.fullmatch(path.name) for path in self.folder.iterdir())
+        with self._permitted():
+            if not self.folder.exists():
+                return True
+            return self.folder.is_dir() and all(TEMPORARY_FILE.fullmatch(path.name) for path in self.folder.iterdir())
 
     def free_bytes(self) -> int:
         """Free space of the file system that the folder is in."""
         return shutil.disk_usage(self._existing()).free
 
     def _existing(self) -> Path:
-        return next(folder for folder in (self.folder, *self.folder.parents) if folder.exists())
+        with self._permitted():
+            return next(folder for folder in (self.folder, *self.folder.parents) if folder.exists())
 
     def check_writable(self) -> None:
         """Check that the folder, or the one it will be created in, is writable."""

@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 
 from orchestrator.config.quantities import counted
 from orchestrator.config.sweep_names import is_sweep_name
+from orchestrator.storage.address import local_path
 from orchestrator.storage.open_storage import open_storage
 from orchestrator.storage.storage import BrokenError, FolderStorage, NewerError, SeveralStorages, Storage
 from orchestrator.store.evidence import TRIAL_COLUMNS, Evidence, all_sentences, evidence_of
@@ -283,7 +284,7 @@ def open_store(path: str | Path, *, must_exist: bool = True) -> ResultStore:
 def _places(path: str | Path) -> list[str]:
     """The stores that a path names: a folder may have a comma in its name."""
     text = str(path)
-    return [text] if "," not in text or Path(text).expanduser().exists() else list(filter(None, text.split(",")))
+    return [text] if "," not in text or local_path(text).exists() else list(filter(None, text.split(",")))
 
 
 def _read_as_one(stores: Sequence[ResultStore]) -> ResultStore:

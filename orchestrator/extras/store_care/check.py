@@ -98,8 +98,8 @@ class Report:
         return {**asdict(self), "ok": self.ok}
 
 
-def check_store(store: str | Path | Storage) -> Report:
-    """Check a store.
+def check_store(store: str | Path | Storage, *, tensors: bool = True) -> Report:
+    """Check a store; without `tensors` all but its checkpoints and weights.
 
     Raises:
         ConfigError: not a valid address.
@@ -116,6 +116,8 @@ def check_store(store: str | Path | Storage) -> Report:
     ended = sorted(zip(_pairs(tables["trials"]), tables["trials"]["state"].to_pylist(), strict=True))
     states |= {trial_id: str(state) for (trial_id, _), state in sorted(ended, key=lambda row: row[0][1])}
     report.states = dict(sorted(Counter(states.values()).items()))
+    if not tensors:
+        return report
     means = "its trial continues from an older checkpoint or starts again"
     _check_tensors(storage.at(CHECKPOINTS), CHECKPOINT_FILE, "a checkpoint", means, report)
     means = "`export model` trains its trial again"

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import csv
 
+from orchestrator.store.plans import stored_spec
 from orchestrator.store.results import ResultStore
 from orchestrator.store.schema import COLUMNS, COMMIT_ORDER, KEYS, SCHEMA_VERSION
 from trials.datasets.corpus import SPLITS
@@ -143,7 +144,11 @@ def export_store(store: ResultStore, folder: Path) -> dict[str, int]:
         raise RefusedError(f"{folder}: is not empty. Give a new folder.")
     rows: dict[str, list[dict[str, Any]]] = {table: getattr(store, table)().to_pylist() for table in COLUMNS}
     lost = store.lost_attempts()
-    rows["trials"] = [row for row in rows["trials"] if row["spec"] and (row["trial_id"], row["attempt"]) not in lost]
+    rows["trials"] = [
+        row
+        for row in rows["trials"]
+        if _has_spec(row["spec"], row["trial_id"]) and (row["trial_id"], row["attempt"]) not in lost
+    ]
     for row in rows["trials"]:
         row["spec"] = json_text(without_folders(json.loads(row["spec"])))
     ended = {row["trial_id"] for row in rows["trials"]}
@@ -154,9 +159,17 @@ def export_store(store: ResultStore, folder: Path) -> dict[str, int]:
         if rows[table]:
             new.append(table, rows[table])
     for plan in store.sweeps():
-        shown = tuple((trial_id, without_folders(spec)) for trial_id, spec in plan.trials)
+        shown = tuple((trial_id, without_folders(spec)) for trial_id, spec in plan.trials if _has_spec(spec, trial_id))
         new.add_plan(replace(plan, source=_last_parts(plan.source), trials=shown))
     return {table: len(of_table) for table, of_table in rows.items() if table in COLUMNS}
+
+
+def _has_spec(content: str | Mapping[str, Any] | None, trial_id: str) -> bool:
+    try:
+        stored_spec(content, trial_id)
+    except StoreError:
+        return False
+    return True
 
 
 def without_folders(spec: Mapping[str, Any]) -> dict[str, Any]:

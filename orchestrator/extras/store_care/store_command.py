@@ -15,12 +15,13 @@ from typing import Annotated
 import typer
 
 from orchestrator.config import options
-from orchestrator.config.console import DEFAULT_STORE, command_group, reported, stdout
+from orchestrator.config.console import DEFAULT_STORE, command_group, reported, say, stdout
 from orchestrator.config.quantities import counted
 from orchestrator.extras.store_care.check import check_store
 from orchestrator.extras.store_care.exports import Format, export_store, export_tables
 from orchestrator.storage.storage import Storage
 from orchestrator.store import open_store
+from orchestrator.store.results import MARKER
 from orchestrator.store.schema import TABLES
 
 app = command_group("Verify and compact stores.")
@@ -99,12 +100,19 @@ def export_store_(
 
         permafrost export store together --store results,s3://bucket/results
 
-    Exit codes: 0 written, 3 no store, 4 the folder is not empty.
+    Exit codes: 0 written, 1 written without what is broken in the store, 3 no store, 4 the folder is not empty.
     """
     with reported():
-        for name, n in export_store(open_store(store), folder).items():
+        results = open_store(store)
+        for name, n in export_store(results, folder).items():
             _line(f"{name}  {counted(n, 'row')}")
         _line(f"next    permafrost dashboard {folder}")
+        missing = [found for found in check_store(results.storage, tensors=False).findings if found.place != MARKER]
+        for finding in missing:
+            say(str(finding))
+        if missing:
+            say(f"{folder}: not a whole copy: {counted(len(missing), 'problem')} of {results.address}.")
+            raise typer.Exit(1)
 
 
 def _parts(storage: Storage) -> dict[str, int]:
