@@ -24,8 +24,8 @@ from orchestrator.api.training import train
 from orchestrator.config.notebook import CONSOLE, ShownInCell, notebook_output
 from orchestrator.own_data.choose_options import ChooseOptions
 from orchestrator.session.bounds import Bounds
-from orchestrator.session.launch_loop import Ended, Launch
-from orchestrator.session.outcome import Outcome, trials_of
+from orchestrator.session.launch_loop import Launch
+from orchestrator.session.outcome import Ended, Outcome, trials_of
 from orchestrator.store import ResultStore
 from orchestrator.sweeps.cluster_spec import find_cluster
 from orchestrator.sweeps.plan import Plan

@@ -16,8 +16,8 @@ from orchestrator.config.notebook import CONSOLE, ShownInCell, notebook_output
 from orchestrator.config.quantities import counted, duration
 from orchestrator.config.yaml_document import Document
 from orchestrator.session.bounds import Bounds
-from orchestrator.session.launch_loop import Ended, Launch
-from orchestrator.session.outcome import Outcome, trials_of
+from orchestrator.session.launch_loop import Launch
+from orchestrator.session.outcome import Ended, Outcome, trials_of
 from orchestrator.session.tables import plan_lines
 from orchestrator.store import ResultStore
 from orchestrator.sweeps.cluster_spec import ClusterSpec, find_cluster

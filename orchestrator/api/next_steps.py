@@ -33,7 +33,6 @@ from orchestrator.own_data.question import Question, SweepFile, sized
 from orchestrator.session.launch_loop import Launch
 from orchestrator.sweeps.dev_resolution import resolved
 from orchestrator.sweeps.load_sweep import sweep_of_text
-from orchestrator.sweeps.plan import brought_up_to_date
 from trials.draft import Lookup
 
 if TYPE_CHECKING:  # loads pandas
@@ -162,7 +161,7 @@ def _going_on(planned: PlannedQuestion, launch: Launch) -> Iterator[NextStep]:
     """The same command, with as much time as what is left may take; nothing where nothing is."""
     from orchestrator.forecast.forecast import forecast_of
 
-    asked, left = planned.asked, brought_up_to_date(planned.plan, launch.results)
+    asked, left = planned.asked, planned.plan.brought_up_to_date(launch.results)
     if not left.ahead:
         return
     wall, hours, took = forecast_of(left, launch.results, launch.where).wall_s, 2 * asked.max_hours, ""

@@ -22,8 +22,8 @@ from orchestrator.session.launch_loop import Launch
 from orchestrator.session.outcome import Outcome
 from orchestrator.store import open_store
 from orchestrator.store.plans import SweepPlan, planned_specs
-from orchestrator.sweeps.cluster_spec import find_cluster, settled
-from orchestrator.sweeps.plan import Plan, brought_up_to_date
+from orchestrator.sweeps.cluster_spec import find_cluster
+from orchestrator.sweeps.plan import Plan
 from orchestrator.sweeps.sweep import SweepSpec
 from trials.datasets.corpus import fingerprint
 from trials.errors import ConfigError
@@ -130,7 +130,7 @@ def train(
     of = f"train and dev; {WATCHED:.0%} of both choose the epoch" if with_dev else "train, all of them"
     launch.say(f"train   {freeze_name(spec.freeze.label, spec.model.n_layers)} on {spec.train_size:,} items of {of}")
     plan = _plan(asked, specs, launch)
-    with launch.run(replace(plan, sweep=settled(where, plan.sweep))) as ended:
+    with launch.run(replace(plan, sweep=where.settled(plan.sweep))) as ended:
         done = _done(launch, specs)
         if ended.stopped is None and done:
             best = max(done, key=lambda trained: (trained.dev, -trained.seed))
@@ -157,7 +157,7 @@ def _plan(asked: SweepPlan, specs: Sequence[TrialSpec], launch: Launch) -> Plan:
             "keep": "weights",
         }
     )
-    return brought_up_to_date(Plan(sweep, asked.source, tuple(specs), (), {}), launch.results)
+    return Plan(sweep, asked.source, tuple(specs), (), {}).brought_up_to_date(launch.results)
 
 
 def _done(launch: Launch, specs: Sequence[TrialSpec]) -> list[TrainedSeed]:

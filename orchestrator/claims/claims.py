@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from orchestrator.claims.membership import DRIVERS, STALE_S, TIME_FORMAT, Holder, Membership, holder_of, join, present
-from orchestrator.storage.storage import Storage
+from orchestrator.storage.storage import Storage, temporary_files
 from trials.errors import StoreError
 
 CLAIMS, SEARCHES = "claims", "searches"  # folders
@@ -134,6 +134,8 @@ def drive(
 ) -> Iterator[Membership]:
     """Be a driver of a sweep while the block runs: beside others, but for a search, or where nobody can claim.
 
+    A driver that is alone removes files that killed ones were writing.
+
     Args:
         say, check_store: As of `join`.
 
@@ -149,6 +151,10 @@ def drive(
             membership.await_turn(membership.others, "such a store")
         elif is_search:
             hold_search(store, membership, sweep)
+        unfinished = temporary_files(store, without=(DRIVERS,))
+        if unfinished and not membership.others():  # listed last: who comes later writes other files
+            for file in unfinished:
+                file.unlink(missing_ok=True)
         yield membership
 
 

@@ -22,8 +22,8 @@ from orchestrator.config.quantities import counted
 from orchestrator.forecast.forecast import forecast_of
 from orchestrator.forecast.pilot import Pilots
 from orchestrator.session.bounds import Bounds, limit_note
-from orchestrator.session.launch_loop import Ended, Launch
-from orchestrator.session.outcome import outcome_of
+from orchestrator.session.launch_loop import Launch
+from orchestrator.session.outcome import Ended, outcome_of
 from orchestrator.session.tables import failure_table, plan_lines
 from orchestrator.sweeps.cluster_spec import find_cluster
 from orchestrator.sweeps.load_sweep import load_sweep

@@ -14,11 +14,10 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from orchestrator.claims import running_drivers
 from orchestrator.config.signals import Signals
 from orchestrator.storage.storage import Storage
-from trials.errors import (
-    StoreError,
-)
+from trials.errors import StoreError
 
 FOLDER, POLL_S = "stops", 2.0
 
@@ -68,17 +67,15 @@ class StopRequest:
         return True
 
     @contextmanager
-    def on_requests(
-        self, store: Storage, sweep: str, say: Callable[[str], None], *, is_last: Callable[[], bool] = lambda: True
-    ) -> Iterator[None]:
+    def on_requests(self, store: Storage, sweep: str, say: Callable[[str], None]) -> Iterator[None]:
         """Obey requests in a store while the block runs, as every driver of the sweep does.
 
-        Older ones were meant for other drivers. They are deleted if `is_last`: no other driver runs the sweep.
+        Older ones were meant for other drivers. They are deleted where no other driver runs the sweep.
         """
         folder, older = store.at(FOLDER).at(sweep), set[str]()
         with contextlib.suppress(StoreError, OSError):
             older = set(folder.files())
-        _delete_requests(folder, is_last)
+        _delete_requests(store, sweep)
 
         def is_asked() -> bool:
             with contextlib.suppress(StoreError, OSError):  # the storage may answer at the next poll
@@ -92,7 +89,7 @@ class StopRequest:
             with polling(is_asked, POLL_S, "stop requests"):
                 yield
         finally:
-            _delete_requests(folder, is_last)
+            _delete_requests(store, sweep)
 
 
 @contextmanager
@@ -118,8 +115,9 @@ def ask_to_stop(store: Storage, sweep: str, asker: str) -> None:
     store.at(FOLDER).at(sweep).write(f"{time.time_ns()}-{uuid.uuid4().hex[:8]}.txt", asker.encode())
 
 
-def _delete_requests(folder: Storage, is_last: Callable[[], bool]) -> None:
+def _delete_requests(store: Storage, sweep: str) -> None:
     with contextlib.suppress(StoreError, OSError):
+        folder = store.at(FOLDER).at(sweep)
         names = folder.files()
-        for name in names if names and is_last() else ():
+        for name in names if names and len(running_drivers(store, sweep)) < 2 else ():
             folder.delete(name)

@@ -100,11 +100,6 @@ class Listed(Source):
         return state is not State.PRUNED
 
 
-def prune_reason(record: EpochRecord) -> str:
-    """The text in the row of a pruned trial."""
-    return f"stopped after epoch {record.epoch:g} by the sweep's schedule"
-
-
 @dataclass(frozen=True)
 class Attempt:
     """One attempt at a trial.
@@ -170,6 +165,14 @@ class TrialQueue:
         self._running[attempt.spec.trial_id] = attempt
         return attempt
 
+    def chances(self) -> Chances | None:
+        """As of its source."""
+        return self._source.chances()
+
+    def found(self, columns: int) -> list[str]:
+        """As of its source."""
+        return self._source.found(columns)
+
     def settled_elsewhere(self) -> list[End]:
         """Trials that are over as other drivers have ended them, each once."""
         news, self._news = self._news, []
@@ -207,10 +210,14 @@ class TrialQueue:
         is_waiting = bool(self._news) or (self._shared is not None and self._shared.is_waiting)
         return self._ahead is None and not is_waiting and self._source.is_over
 
-    def evaluated(self, spec: TrialSpec, record: EpochRecord) -> bool:
-        """Handle a record, which resets the trial's failure counts; whether the trial continues."""
+    def evaluated(self, spec: TrialSpec, record: EpochRecord) -> End | None:
+        """Handle a record, which resets the trial's failure counts; how the trial ends with it, None if it goes on."""
         self._failures.pop(spec.trial_id, None)
-        return self._source.evaluated(spec, record)
+        is_wanted = self._source.evaluated(spec, record)
+        if record.last:
+            return End(spec, State.COMPLETED)
+        pruned = f"stopped after epoch {record.epoch:g} by the sweep's schedule"
+        return None if is_wanted else End(spec, State.PRUNED, pruned)
 
     def ended(self, spec: TrialSpec, state: State, error: str | None, *, relieved: bool = False) -> float | None:
         """Handle the end of an attempt; the seconds until the trial is retried, None if the trial has ended too.

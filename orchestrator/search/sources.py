@@ -18,11 +18,6 @@ from trials.draft import DraftError
 from trials.spec import TrialSpec
 
 
-def is_search(plan: Plan) -> bool:
-    """Whether results decide which of its trials run, and how far; one driver at a time decides."""
-    return not plan.runs_all or plan.sweep.search.is_adaptive
-
-
 def source_of(
     plan: Plan,
     store: ResultStore,
@@ -41,7 +36,7 @@ def source_of(
         start: Of a list, the share of the trials that come last instead of first, from 0 to 1.
     """
     sweep = plan.sweep
-    if not is_search(plan):
+    if not plan.is_search:
         return Listed(plan.to_run, start=start)
     stored = StoredTrials(store)
     if sweep.goal is not None and sweep.chooses_depth:

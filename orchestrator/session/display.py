@@ -22,7 +22,9 @@ from orchestrator.config.quantities import counted, duration, points
 from orchestrator.execution.failures import last_line
 from orchestrator.execution.trial_queue import Chances
 from orchestrator.forecast.pace import Pace
+from orchestrator.session.so_far import SoFar
 from orchestrator.session.tables import TrialName, unbroken
+from orchestrator.store import ResultStore
 from orchestrator.sweeps.plan import Plan
 from trials.cache.set_up_work import SetUpWork
 from trials.metrics.metric import metric_label
@@ -69,14 +71,14 @@ class LiveDisplay:
         *,
         chances: Callable[[], Chances | None] = lambda: None,
         announce: Callable[..., None] = lambda likely, most: None,
-        so_far: Callable[[int], Sequence[str]] = lambda n_ended: (),
+        results: ResultStore | None = None,
     ) -> None:
         """Show a plan.
 
         Args:
             chances: What a search is likely to run from now on.
             announce: Publishes the shares of the work that this is.
-            so_far: What the sweep's tolerance buys, in lines, when so many trials have ended here.
+            results: Of what has ended there the display says what the sweep's tolerance buys; None for nothing.
         """
         self._console, self._started = console, time.monotonic()
         self._total = len(plan.ahead)
@@ -95,7 +97,8 @@ class LiveDisplay:
         self._output = console.output if isinstance(console, SafeConsole) else None
         self._is_live = console.is_terminal or self._output is not None
         self._shown = ExitStack()
-        self._chances, self._announce, self._so_far = chances, announce, so_far
+        self._chances, self._announce = chances, announce
+        self._so_far = SoFar(plan, results) if results else None
 
     def __enter__(self) -> LiveDisplay:
         if self._output is not None:
@@ -206,7 +209,8 @@ class LiveDisplay:
         failed = f", {self._failed} failed" if self._failed else ""
         bar = ProgressBar(total=1.0, completed=self._pace.share_done(), width=40)
         head.add_row(bar, f"{self._ended} of {counted(self._total, 'trial')}{failed}", f"ETA {self._eta()}")
-        answers = [Text(line, style="bold", overflow="fold") for line in self._so_far(self._ended)]
+        lines = self._so_far.lines(self._ended) if self._so_far else []
+        answers = [Text(line, style="bold", overflow="fold") for line in lines]
         return Stack(head, *answers, RunningTrials(self._running_rows()), self._best_table())
 
     def _running_rows(self) -> list[tuple[str, ...]]:

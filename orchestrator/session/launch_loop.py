@@ -17,7 +17,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from orchestrator.claims import DRIVERS, Membership, drive, running_drivers
+from orchestrator.claims import Membership, drive, running_drivers
 from orchestrator.config.console import DEFAULT_STORE, SafeConsole, download_progress
 from orchestrator.config.yaml_document import Document
 from orchestrator.engines import started_engine
@@ -25,50 +25,18 @@ from orchestrator.execution.engine import Engine, Evaluated, Failed, Free, Job, 
 from orchestrator.execution.recorder import Recorder
 from orchestrator.execution.shared_trials import End, SharedTrials
 from orchestrator.execution.stop_request import StopRequest
-from orchestrator.execution.trial_queue import Attempt, Source, TrialQueue, prune_reason
-from orchestrator.search.sources import is_search, source_of
+from orchestrator.execution.trial_queue import TrialQueue
+from orchestrator.search.sources import source_of
 from orchestrator.session.bounds import Bounds, Meter
 from orchestrator.session.display import LiveDisplay
-from orchestrator.session.outcome import Outcome, early_end, lost_store, outcome_of, trials_of
-from orchestrator.session.so_far import SoFar
-from orchestrator.storage.storage import temporary_files
+from orchestrator.session.outcome import Ended, lost_store, outcome_of
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.stored_tensors import forget
-from orchestrator.sweeps.cluster_spec import ClusterSpec, check_room_here, settled
-from orchestrator.sweeps.plan import Plan, brought_up_to_date, make_plan
+from orchestrator.sweeps.cluster_spec import ClusterSpec
+from orchestrator.sweeps.plan import Plan, make_plan
 from orchestrator.sweeps.sweep import SweepSpec
 from trials.draft import Lookup
 from trials.errors import StoreError
-from trials.record import EpochRecord, State
-from trials.spec import TrialSpec
-
-
-@dataclass(frozen=True)
-class Ended:
-    """A sweep's end in a launch.
-
-    Attributes:
-        plan: The plan, brought up to date at its start.
-        stop: Whether and why it stopped early.
-        found: What a search or a goal found, in lines; empty for a grid.
-        failures: How the trials ended that failed.
-    """
-
-    plan: Plan
-    outcome: Outcome
-    stop: StopRequest
-    found: tuple[str, ...]
-    failures: tuple[End, ...]
-
-    @property
-    def exit_code(self) -> int:
-        """0 complete, 1 some trials failed, else that of what stopped it."""
-        return self.stop.exit_code if self.stop.asked else int(self.outcome.failed > 0)
-
-    @property
-    def stopped(self) -> str | None:
-        """Why it stopped early, and how much is left; None if it did not."""
-        return early_end(self.plan, self.outcome, self.stop)
 
 
 @dataclass(frozen=True)
@@ -136,7 +104,7 @@ class Launch:
             ConfigError: All errors of the sweep, each with its key in the document.
             StoreError: The store cannot be read.
         """
-        return make_plan(settled(self.where, sweep), document, self.results, lookup)
+        return make_plan(self.where.settled(sweep), document, self.results, lookup)
 
     @contextmanager
     def run(self, plan: Plan) -> Iterator[Ended]:
@@ -148,41 +116,34 @@ class Launch:
             StoreError: The store cannot be read or written.
         """
         results, stop, committed = self.results, StopRequest(), set[str]()
-        check_room_here(self.where, plan.sweep.resources)
+        self.where.check_room_here(plan.sweep.resources)
         results.create()
         with stop.signals.handled(self.say):
             try:
                 with drive(
                     results.storage,
                     plan.sweep.name,
-                    is_search=is_search(plan),
+                    is_search=plan.is_search,
                     say=self.say,
                     check_store=results.check_there,
                 ) as membership:
-                    left_by_killed = temporary_files(results.storage, without=(DRIVERS,))
-                    if left_by_killed and not membership.others():  # listed last: who comes later writes other files
-                        for file in left_by_killed:
-                            file.unlink(missing_ok=True)
                     results.add_plan(plan.declared())
-                    plan = brought_up_to_date(plan, results)  # other drivers may have run trials until now
-                    source, trials = self._run_left(plan, membership, stop, committed)
+                    plan = plan.brought_up_to_date(results)  # other drivers may have run trials until now
+                    trials = self._run_left(plan, membership, stop, committed)
             except (StoreError, OSError) as error:
                 if results.is_gone:
                     raise lost_store(results, plan.n_skipped + len(committed)) from error
                 raise
-            ends = trials.ends(plan.to_run)
+            ends, found = trials.ends(plan.to_run), tuple(trials.found(self.console.width))
             outcome = outcome_of(plan, results.address, self.elapsed_s, ends)
-            failures = tuple(end for end in ends if end.state not in (State.COMPLETED, State.PRUNED))
+            ended = Ended(plan, outcome, stop, found, ends)
             stop.settle(all_ran=trials.is_over)
-            left = len(plan.ahead) - outcome.completed - outcome.pruned - outcome.failed
-            self.bounds.settle(stop, left=0 if trials.is_exhausted else left)
-            yield Ended(plan, outcome, stop, tuple(source.found(self.console.width)), failures)
+            self.bounds.settle(stop, left=0 if trials.is_exhausted else ended.n_left)
+            yield ended
 
-    def _run_left(
-        self, plan: Plan, membership: Membership, stop: StopRequest, committed: set[str]
-    ) -> tuple[Source, TrialQueue]:
+    def _run_left(self, plan: Plan, membership: Membership, stop: StopRequest, committed: set[str]) -> TrialQueue:
         """Run the trials of a plan that is up to date, and commit their rows, whose trials `committed` gets."""
-        results, storage, name = self.results, self.results.storage, plan.sweep.name
+        results, storage = self.results, self.results.storage
         # Drivers that start at different trials of a list rarely want the same one; a single one keeps the order.
         first = int(membership.token, 16) / 16**16 if membership.others() else 0.0
         clock = self.bounds.clock(self.began)
@@ -193,7 +154,7 @@ class Launch:
             what = "every trial of this sweep is" if plan.runs_all else "all trials that this sweep needs are"
             self.say(f"nothing to do: {what} complete in the store.")
             stop.signals.ended(to_commit=False)
-            return source, trials
+            return trials
         for driver in running_drivers(storage):
             if driver.token != membership.token:
                 self.say(f"with    {driver}")
@@ -203,23 +164,10 @@ class Launch:
             shared.forget(attempts)
 
         recorder = Recorder(results, membership.check, over=is_over, may_compact=membership.is_first)
-        display = LiveDisplay(
-            plan,
-            self.console,
-            chances=source.chances,
-            announce=membership.announce,
-            so_far=SoFar(results, partial(trials_of, plan, results), plan.sweep.decision_plan).lines,
-        )
-        job = Job(
-            plan,
-            self.where,
-            results.address,
-            self.bounds.trials,
-            self.say,
-            stop,
-            desert=partial(self._desert, recorder, membership),
-        )
-        requests = stop.on_requests(storage, name, self.say, is_last=lambda: len(running_drivers(storage, name)) < 2)
+        display = LiveDisplay(plan, self.console, chances=trials.chances, announce=membership.announce, results=results)
+        desert = partial(self._desert, recorder, membership)
+        job = Job(plan, self.where, results.address, self.bounds.trials, self.say, stop, desert)
+        requests = stop.on_requests(storage, plan.sweep.name, self.say)
         try:
             try:
                 with requests, started_engine(job) as engine:
@@ -240,7 +188,7 @@ class Launch:
         if trials.is_exhausted:  # a worker may have saved a trial that was stopped after its row was written
             ended = {end.spec.trial_id for end in trials.ends(plan.to_run)}
             forget(storage, ended.union(spec.trial_id for spec in plan.trials))
-        return source, trials
+        return trials
 
     def _desert(self, recorder: Recorder, membership: Membership, error: Exception) -> None:
         """End the process, in which an engine never returns."""
@@ -285,11 +233,11 @@ class TrialLoop:
                     case Started(attempt):
                         for each in (self.recorder, self.display, self.meter):
                             each.started(attempt.spec, attempt.number)
-                    case Evaluated(attempt, record):
-                        self._evaluated(attempt, record)
+                    case Evaluated():
+                        self._evaluated(event)
                     case Failed(attempt, state, error):
                         self.stop.reason = self.stop.reason or event.broken
-                        self._end(attempt.spec, state, error, relieved=event.relieved)
+                        self._end(End(attempt.spec, state, error), relieved=event.relieved)
                 self.recorder.tick()
                 if self.trials.is_over or (self.stop.asked and not self.running):
                     return
@@ -307,25 +255,25 @@ class TrialLoop:
             self.running.add(attempt.spec.trial_id)
             self.engine.start(attempt, slot)
 
-    def _evaluated(self, attempt: Attempt, record: EpochRecord) -> None:
-        spec, is_wanted = attempt.spec, self.trials.evaluated(attempt.spec, record)
+    def _evaluated(self, event: Evaluated) -> None:
+        spec, record = event.attempt.spec, event.record
+        end = self.trials.evaluated(spec, record)
         self.recorder.evaluated(spec, record)
         self.display.evaluated(spec, record)
-        if record.last:
-            self._end(spec, State.COMPLETED, None)
-        elif not is_wanted:
-            self._end(spec, State.PRUNED, prune_reason(record))
+        if end is not None:
+            self._end(end)
         elif self.stop.asked:
             self.running.discard(spec.trial_id)  # its next attempt resumes it, in another launch
-        self.engine.reply(attempt, goes_on=spec.trial_id in self.running)
+        self.engine.reply(event.attempt, goes_on=spec.trial_id in self.running)
 
-    def _end(self, spec: TrialSpec, state: State, error: str | None, *, relieved: bool = False) -> None:
-        self.running.discard(spec.trial_id)
-        self.meter.ended(spec)
-        if self.trials.ended(spec, state, error, relieved=relieved) is None:
-            self.recorder.ended(spec, state, error)
-            self.display.ended(spec, state, error)
+    def _end(self, end: End, *, relieved: bool = False) -> None:
+        of_trial = end.spec, end.state, end.error
+        self.running.discard(end.spec.trial_id)
+        self.meter.ended(end.spec)
+        if self.trials.ended(*of_trial, relieved=relieved) is None:
+            self.recorder.ended(*of_trial)
+            self.display.ended(*of_trial)
         else:
-            self.recorder.retried(spec, state, error)
-            self.display.retried(spec, state, error)
+            self.recorder.retried(*of_trial)
+            self.display.retried(*of_trial)
         self.stop.reason = self.stop.reason or self.trials.broken

@@ -65,13 +65,46 @@ def outcome_of(plan: Plan, store: str, wall_s: float, ends: Sequence[End] = ()) 
     )
 
 
-def early_end(plan: Plan, outcome: Outcome, stop: StopRequest) -> str | None:
-    """Why a launch stopped early and how much is left; None if it did not."""
-    left = f"{counted(len(plan.ahead) - outcome.completed - outcome.pruned - outcome.failed, 'trial')} left"
-    if stop.reason is not None:
-        return f"stopped with {left}: {stop.reason}"
-    why = stop.bound or ("interrupted" if stop.asked else None)
-    return why and f"{why}, {left}; finished trials are in the store."
+@dataclass(frozen=True)
+class Ended:
+    """A sweep's end in a launch.
+
+    Attributes:
+        plan: The plan, brought up to date at its start.
+        stop: Whether and why it stopped early.
+        found: What a search or a goal found, in lines; empty for a grid.
+        ends: How the newest attempt at each trial ended that ended meanwhile, here or elsewhere.
+    """
+
+    plan: Plan
+    outcome: Outcome
+    stop: StopRequest
+    found: tuple[str, ...]
+    ends: Sequence[End]
+
+    @property
+    def failures(self) -> list[End]:
+        """Those that `outcome` counts as failed."""
+        return [end for end in self.ends if end.state not in (State.COMPLETED, State.PRUNED)]
+
+    @property
+    def n_left(self) -> int:
+        """Trials that did not end."""
+        return len(self.plan.ahead) - len(self.ends)
+
+    @property
+    def exit_code(self) -> int:
+        """0 complete, 1 some trials failed, else that of what stopped it."""
+        return self.stop.exit_code if self.stop.asked else int(self.outcome.failed > 0)
+
+    @property
+    def stopped(self) -> str | None:
+        """Why it stopped early, and how much is left; None if it did not."""
+        left = f"{counted(self.n_left, 'trial')} left"
+        if self.stop.reason is not None:
+            return f"stopped with {left}: {self.stop.reason}"
+        why = self.stop.bound or ("interrupted" if self.stop.asked else None)
+        return why and f"{why}, {left}; finished trials are in the store."
 
 
 def earlier_note(results: ResultStore, plan: SweepPlan, ended: Collection[str]) -> str:

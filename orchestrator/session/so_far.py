@@ -6,8 +6,10 @@ import time
 from collections.abc import Callable, Sequence
 
 from orchestrator.analysis.decision_plan import DecisionPlan
+from orchestrator.session.outcome import trials_of
 from orchestrator.storage.storage import FolderStorage
 from orchestrator.store import ResultStore
+from orchestrator.sweeps.plan import Plan
 from trials.errors import StoreError
 from trials.spec import TrialSpec
 
@@ -37,11 +39,8 @@ class SoFar:
     Of a store that is no folder of this machine nothing is read: its parts would be fetched each time.
     """
 
-    def __init__(
-        self, results: ResultStore, specs: Callable[[], Sequence[TrialSpec]], plan: DecisionPlan,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:  # fmt: skip
-        self._results, self._specs, self._plan, self._clock = results, specs, plan, clock
+    def __init__(self, plan: Plan, results: ResultStore, clock: Callable[[], float] = time.monotonic) -> None:
+        self._plan, self._results, self._clock = plan, results, clock
         self._lines, self._n_ended, self._due = list[str](), 0, clock() + EVERY_S
         self._is_here = isinstance(results.storage, FolderStorage)
 
@@ -50,7 +49,8 @@ class SoFar:
         start = self._clock()
         if self._is_here and n_ended != self._n_ended and start >= self._due:
             try:
-                self._lines = so_far_lines(self._results, self._specs(), self._plan)
+                specs = trials_of(self._plan, self._results)
+                self._lines = so_far_lines(self._results, specs, self._plan.sweep.decision_plan)
             except StoreError:  # its driver says so when it writes
                 self._lines = []
             took = self._clock() - start

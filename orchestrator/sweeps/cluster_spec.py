@@ -27,34 +27,6 @@ from trials.hardware.machine import Gpu, cuda_gpus, processor_name, shown_gpus, 
 from trials.spec import Frozen, Positive
 
 
-def settled(cluster: ClusterSpec, sweep: SweepSpec) -> SweepSpec:
-    """The sweep with the settings of its cluster, and on this machine with the number of GPUs that a trial gets.
-
-    `resources.gpus: auto` becomes `packed` or a number here. For `--cluster auto` the cluster's nodes decide that, when
-    Ray is connected (`orchestrator.ray_engine.slots`).
-
-    Raises:
-        ConfigError: `--gpus` asks for more than there are, or nobody knows what there is, as torch does not answer.
-    """
-    sweep = cluster.over(sweep)
-    if not cluster.is_here:
-        return sweep
-    asked, changes = sweep.resources, dict[str, object]()
-    if cluster.gpus == 0:
-        changes["gpus"] = 0.0
-    elif asked.gpus == "auto":
-        works = asked.device != "cpu" and bool(gpus_here(cluster))
-        if not works and asked.device != "cpu" and cuda_gpus().silent:
-            raise ConfigError(
-                f"resources.gpus: auto: {cuda_gpus().why_none} Run again, or give --gpus 0 to train on the CPU.",
-                exit_code=3,
-            )
-        changes["gpus"] = ("packed" if cluster.address == "local" else 1.0) if works else 0.0
-    if cluster.address == "inline":  # its rows say how many threads it had
-        changes["cpus"] = min(asked.cpus, cores_here(cluster))
-    return sweep.model_copy(update={"resources": asked.model_copy(update=changes)})
-
-
 def cores_here(cluster: ClusterSpec) -> int:
     """Cores that a launch uses: all that this process may, or `--cpus`."""
     return cluster.cpus or usable_cores()
@@ -140,12 +112,6 @@ def _of_cluster(resources: Resources) -> str:
         return "the GPUs of the cluster, as many trials on each as fit, or its cores if no node has a GPU at the start"
     share = "as many trials on a GPU as fit" if isinstance(resources.gpus, str) else gpus_in_words(resources.gpus)
     return f"the cluster's nodes: {share} and {_cores(resources.cpus)} for each trial"
-
-
-def check_room_here(cluster: ClusterSpec, resources: Resources) -> None:
-    """Raise ConfigError if this machine lacks what a trial needs."""
-    if why := _lacking(cluster, resources):
-        raise ConfigError(f"{why}. Lower it with --set, or set resources.gpus to auto.", exit_code=3)
 
 
 def _lacking(cluster: ClusterSpec, resources: Resources) -> str:
@@ -246,6 +212,38 @@ class ClusterSpec(Frozen):
             if (mine := getattr(self, name)).model_fields_set
         }
         return sweep.model_copy(update=changes)
+
+    def settled(self, sweep: SweepSpec) -> SweepSpec:
+        """A sweep with the settings of this cluster, and on this machine with the number of GPUs that a trial gets.
+
+        `resources.gpus: auto` becomes `packed` or a number here. For `--cluster auto` the cluster's nodes decide that,
+        when Ray is connected (`orchestrator.ray_engine.slots`).
+
+        Raises:
+            ConfigError: `--gpus` asks for more than there are, or nobody knows what there is, as torch does not answer.
+        """
+        sweep = self.over(sweep)
+        if not self.is_here:
+            return sweep
+        asked, changes = sweep.resources, dict[str, object]()
+        if self.gpus == 0:
+            changes["gpus"] = 0.0
+        elif asked.gpus == "auto":
+            works = asked.device != "cpu" and bool(gpus_here(self))
+            if not works and asked.device != "cpu" and cuda_gpus().silent:
+                raise ConfigError(
+                    f"resources.gpus: auto: {cuda_gpus().why_none} Run again, or give --gpus 0 to train on the CPU.",
+                    exit_code=3,
+                )
+            changes["gpus"] = ("packed" if self.address == "local" else 1.0) if works else 0.0
+        if self.address == "inline":  # its rows say how many threads it had
+            changes["cpus"] = min(asked.cpus, cores_here(self))
+        return sweep.model_copy(update={"resources": asked.model_copy(update=changes)})
+
+    def check_room_here(self, resources: Resources) -> None:
+        """Raise ConfigError if this machine lacks what a trial needs."""
+        if why := _lacking(self, resources):
+            raise ConfigError(f"{why}. Lower it with --set, or set resources.gpus to auto.", exit_code=3)
 
 
 class DefaultCluster(ClusterSpec):

@@ -71,6 +71,22 @@ class Plan:
         return sweep.schedule.kind == "none" and not sweep.chooses_depth
 
     @property
+    def is_search(self) -> bool:
+        """Whether results decide which of its trials run, and how far; one driver at a time decides."""
+        return not self.runs_all or self.sweep.search.is_adaptive
+
+    def brought_up_to_date(self, store: ResultStore) -> Plan:
+        """The same plan without the trials completed meanwhile. Raises StoreError."""
+        plan = _with_suggested(self, store) if self.sweep.search.is_adaptive else self
+        done, attempts = store.completed_ids(), store.attempts()
+        to_run = tuple(as_neighbours(spec for spec in plan.trials if spec.trial_id not in done))
+        steps = store.checkpoint_steps() if attempts else {}
+        kept = {spec.trial_id: steps[spec.trial_id] for spec in to_run if steps.get(spec.trial_id)}
+        return replace(
+            plan, to_run=to_run, kept_steps=kept, attempts={trial_id: n + 1 for trial_id, n in attempts.items()}
+        )
+
+    @property
     def n_trials(self) -> int:
         """Trials of the sweep, including those not yet suggested."""
         return len(self.trials) + len(self.stand_ins)
@@ -107,7 +123,7 @@ def make_plan(sweep: SweepSpec, document: Document, store: ResultStore, lookup: 
     check_search(sweep, expanded, document)
     is_adaptive = sweep.search.is_adaptive
     plan = Plan(sweep, str(document.path), () if is_adaptive else expanded, (), {}, lookup=lookup)
-    plan = brought_up_to_date(replace(plan, stand_ins=expanded if is_adaptive else ()), store)
+    plan = replace(plan, stand_ins=expanded if is_adaptive else ()).brought_up_to_date(store)
     pins = (f"{phrase}. Write it with the version to keep this one." for phrase in lookup.resolved.values())
     changes = _change_notes(sweep.name, expanded, store) if plan.ahead and not is_adaptive else ()
     notes = (*pins, *changes, *lookup.spellings, *plan_notes(sweep, plan.ahead, lookup))
@@ -123,16 +139,6 @@ _HELD = (
     "the last launch declared {}, which may have been looked at: decisions still go by that number, and seeds beyond "
     "it decide by what was kept of the error. `goal: {{most_seeds: N}}` sets another, and adds error."
 )
-
-
-def brought_up_to_date(plan: Plan, store: ResultStore) -> Plan:
-    """The same plan without the trials completed meanwhile. Raises StoreError."""
-    plan = _with_suggested(plan, store) if plan.sweep.search.is_adaptive else plan
-    done, attempts = store.completed_ids(), store.attempts()
-    to_run = tuple(as_neighbours(spec for spec in plan.trials if spec.trial_id not in done))
-    steps = store.checkpoint_steps() if attempts else {}
-    kept = {spec.trial_id: steps[spec.trial_id] for spec in to_run if steps.get(spec.trial_id)}
-    return replace(plan, to_run=to_run, kept_steps=kept, attempts={trial_id: n + 1 for trial_id, n in attempts.items()})
 
 
 def _with_suggested(plan: Plan, store: ResultStore) -> Plan:

@@ -86,10 +86,10 @@ def run(attempt: Attempt, records: Iterable[EpochRecord], queue: TrialQueue, rec
     """Run an attempt to its state, or until its source stops it."""
     spec = attempt.spec
     for record in records:
-        continues = queue.evaluated(spec, record)
+        end = queue.evaluated(spec, record)
         recorder.evaluated(spec, record)
-        if not record.last and not continues:
-            state = State.PRUNED
+        if end is not None and not record.last:
+            state = end.state
             break
     report = recorder.ended if queue.ended(spec, state, None) is None else recorder.retried
     report(spec, state, None)

@@ -19,7 +19,7 @@ from orchestrator.execution.shared_trials import End
 from orchestrator.session.display import LiveDisplay, RunningTrials
 from orchestrator.session.tables import cell_tables, failure_table, plan_lines, unbroken
 from orchestrator.store import open_store
-from orchestrator.sweeps.cluster_spec import ClusterSpec, settled
+from orchestrator.sweeps.cluster_spec import ClusterSpec
 from orchestrator.sweeps.load_sweep import load_sweep
 from orchestrator.sweeps.plan import Plan, make_plan
 from tests.builders import first_k, make_record, make_spec, write_sweep, write_treebank
@@ -142,7 +142,7 @@ def planned(folder: Path, epochs: int, seeds: str) -> Plan:
     text = f"trial: {{data: {{folder: {bank}}}, optim: {{epochs: {epochs}}}}}\nseeds: {seeds}"
     sweep, document = load_sweep(write_sweep(folder / "s.yaml", text), [])
     store = open_store(folder / "results", must_exist=False)
-    return make_plan(settled(INLINE, sweep), document, store, Lookup(offline=True))
+    return make_plan(INLINE.settled(sweep), document, store, Lookup(offline=True))
 
 
 @pytest.fixture

@@ -14,11 +14,9 @@ from orchestrator.sweeps import cluster_spec
 from orchestrator.sweeps.cluster_spec import (
     ClusterSpec,
     Prices,
-    check_room_here,
     device_line,
     find_cluster,
     seen_gpus,
-    settled,
     slots_of,
 )
 from orchestrator.sweeps.sweep import SweepSpec
@@ -98,7 +96,7 @@ def machine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def on(cluster: ClusterSpec, **resources: Any) -> Resources:
-    return settled(cluster, SweepSpec(name="s", resources=Resources(**resources))).resources
+    return cluster.settled(SweepSpec(name="s", resources=Resources(**resources))).resources
 
 
 @pytest.mark.parametrize(
@@ -161,6 +159,6 @@ def test_what_a_machine_lacks_is_refused_and_on_a_cluster_auto_is_left_to_its_no
     cluster: ClusterSpec, resources: dict[str, Any], why: str
 ) -> None:
     with pytest.raises(ConfigError, match=why):
-        check_room_here(cluster, on(cluster, **resources))
+        cluster.check_room_here(on(cluster, **resources))
     assert on(ClusterSpec(address="auto")).gpus == "auto"
     assert slots_of(ClusterSpec(address="auto", concurrency=16), Resources(), 0.0) == 16
