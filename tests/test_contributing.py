@@ -148,10 +148,7 @@ def test_a_published_study_is_read_from_its_file(tmp_path: Path) -> None:
     (text,) = re.findall(r"```yaml\n(.*?)```", GUIDE, re.DOTALL)
     (tmp_path / "small_study.yaml").write_text(text)
     study = read_study(tmp_path / "small_study.yaml")
-    assert [(result.freeze, result.figure.low) for result in study.results_flat()] == [
-        ("none", 0.93),
-        ("first_3", 0.92),
-    ]
+    assert [(number.freeze, number.low) for number in study.numbers()] == [("none", 0.93), ("first_3", 0.92)]
 
 
 def test_every_file_of_ours_that_a_document_names_exists() -> None:

@@ -25,11 +25,14 @@ from orchestrator.session.bounds import Bounds
 from orchestrator.session.launch_loop import Launch
 from orchestrator.session.tables import ITEMS, plan_lines
 from orchestrator.sweeps.cluster_spec import ClusterSpec, device_line, find_cluster
+from orchestrator.sweeps.expansion import declared_size
 from orchestrator.sweeps.load_sweep import load_sweep
 from orchestrator.sweeps.plan import Plan
+from trials.errors import ConfigError
 from trials.spec import TrialSpec, steps_an_epoch
 from trials.tasks.task import head_of
 
+_FILES_MISSING = 3  # the exit code where nothing else is wrong
 MOST_SETTINGS = 60  # that are listed
 
 
@@ -49,6 +52,8 @@ def plan(
     Examples:
         permafrost plan --sweep my.yaml --store results
 
+        permafrost plan emekaeze_pos
+
         permafrost plan --sweep my.yaml --pilot
 
         permafrost plan --sweep my.yaml --cluster gpus.yaml --json
@@ -59,8 +64,14 @@ def plan(
         where = find_cluster(cluster, cpus=cpus, gpus=gpus)
         declared, document = load_sweep(sweep, settings or [])
         launch, fetched = Launch.begin(where, Bounds(), store, stderr), dict[str, None]()
-        with launch.lookup(offline=offline, fetched=lambda name: fetched.update({name: None})) as lookup:
-            ahead = launch.plan(declared, document, lookup)
+        try:
+            with launch.lookup(offline=offline, fetched=lambda name: fetched.update({name: None})) as lookup:
+                ahead = launch.plan(declared, document, lookup)
+        except ConfigError as error:
+            if error.exit_code == _FILES_MISSING and (size := declared_size(declared)):
+                n_trials, n_settings = counted(size[1], "trial"), counted(size[0], "setting")
+                say(f"{declared.name} declares {n_trials} ({n_settings}); not checked further, as files are missing.")
+            raise
         forecast = forecast_of(ahead, launch.results, where, pilots=Pilots(say) if pilot else None)
         if as_json:
             print(json.dumps(_as_json(ahead, forecast, list(fetched), launch.results.address, where)))

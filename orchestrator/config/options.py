@@ -73,4 +73,5 @@ StoredSweep = Annotated[
 Task = Annotated[str | None, typer.Option("--task", help="The task.", show_default="by what the files hold")]
 MODEL_HELP = "distilbert-base-multilingual-cased or another of the hub (OWNER/NAME@REVISION), a folder, or `starter`."
 Model = Annotated[str, typer.Option("--model", help=MODEL_HELP)]
-Sweep = Annotated[Path, typer.Option(metavar="FILE", help="The YAML file of the sweep.", show_default="starter.yaml")]
+SWEEP_HELP = "The YAML file of the sweep, or the name of an included one."
+Sweep = Annotated[Path, typer.Option(metavar="FILE", help=SWEEP_HELP, show_default="starter")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from itertools import islice
 from typing import Any
 
 from pydantic import ValidationError
@@ -55,6 +56,20 @@ def expand(sweep: SweepSpec, document: Document, lookup: Lookup) -> list[TrialSp
     if problems:
         raise ConfigError(most(problems), exit_code=min(problems.values()))
     return list(specs.values())
+
+
+def declared_size(sweep: SweepSpec) -> tuple[int, int] | None:
+    """(settings, trials) as declared: no file is looked at, so two spellings of one setting count twice.
+
+    None where the settings depend on the layers of a model that is not on this machine.
+    """
+    points = points_of(sweep.search, sweep.space, layers_of(sweep, Lookup(offline=True)))
+    try:
+        n = len([*islice(points, MAX_TRIALS)])
+    except (LayersError, PlacedError):
+        return None
+    settings = min(n, sweep.search.cells or n)
+    return settings, settings * len(set(sweep.seeds))
 
 
 def replicates(sweep: SweepSpec, point: Point, lookup: Lookup) -> list[TrialSpec]:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from orchestrator.config.command_line import configs_folder
 from orchestrator.config.yaml_document import Document, faults, most
 from orchestrator.sweeps.expansion import expand
 from orchestrator.sweeps.named_paths import look_beside
@@ -16,7 +17,13 @@ from trials.plugins.loading import load
 
 
 def load_sweep(path: Path, settings: list[str]) -> tuple[SweepSpec, Document]:
-    """Read a sweep from YAML, with settings overridden by `KEY=VALUE`. Raises ConfigError."""
+    """Read a sweep from YAML, with settings overridden by `KEY=VALUE`. Raises ConfigError.
+
+    A path that is a mere name, and no file, names an included sweep.
+    """
+    included = configs_folder("sweeps") / f"{path.name}.yaml"
+    if path.name == str(path) and not path.exists() and included.exists():
+        path = included
     document = Document.read(path, [*SweepSpec.model_fields, *TrialDraft.model_fields])
     for setting in settings:
         document.override(setting)

@@ -10,34 +10,46 @@ choose names freely: a different name is shown, not refused, unless it is that o
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
 
+import pandas as pd
+from scipy import special
+
+from orchestrator.analysis.cells import by_cell
+from orchestrator.analysis.describe import describe
+from orchestrator.analysis.savings import savings
+from orchestrator.analysis.trial_frame import trial_frame
 from orchestrator.config.quantities import counted
-from orchestrator.extras.published.our_results import COUNTED, RELATIVE, Row, SeedMean, Setup, measure, setups
 from orchestrator.extras.published.replication import Replication, Runs, exact_replication, replication
 from orchestrator.extras.published.study import (
+    ALWAYS_SET,
+    NOT_USED,
     UNKNOWN,
-    Group,
     Metric,
-    Protocol,
-    Published,
+    Number,
     PublishedCorpus,
     PublishedFreeze,
-    PublishedNumber,
+    PublishedTable,
     Study,
 )
+from orchestrator.store.plans import stored_spec
+from trials.record import TRAINING_COST, State
 from trials.spec import DataSpec, TrialSpec
+
+Row = Mapping[str, Any]
 
 MARGIN = 0.01  # of scores: one point
 TIME_MARGIN = 0.05  # of the share of time saved, on one device
 COUNT_MARGIN = 0.01  # of a count, as a share of it
 _STEP = 0.001  # shares are published to a tenth of a point
-_SETTINGS = (  # of a protocol that a spec has too, or its optimiser
-    "lr", "head_lr", "layer_decay", "weight_decay", "schedule", "warmup", "batch_size", "epochs", "max_grad_norm",
-    "precision", "max_length", "lowercase", "eval_every", "dropout", "frozen_dropout", "batching", "thaw_every", "lora",
-)  # fmt: skip
+_SAVED = {"saved_params": "trainable_params", "saved_train": TRAINING_COST}  # published saving -> the cost saved
+_COUNTS = ("total_params", "trainable_params")
+_EXACT = (*_COUNTS, "trainable_share", "saved_params")  # the same under every seed, so without an interval
 
 
 @dataclass(frozen=True)
@@ -45,48 +57,30 @@ class Line:
     """One published number and ours.
 
     Attributes:
-        freeze: Our label of what is frozen.
-        counted: Whether ours is determined by model and freeze alone, not by seeds.
-        difference: Ours minus theirs in the metric's unit; to the nearer end where theirs is a range.
-        replication: Whether ours reproduces theirs, with the prediction interval for their number.
-    """
-
-    metric: str
-    at_epoch: int | None
-    unit: str
-    freeze: str
-    theirs: PublishedNumber
-    ours: SeedMean
-    counted: bool
-    difference: float
-    replication: Replication
-
-
-@dataclass(frozen=True)
-class Side:
-    """A published table and one of our set-ups.
-
-    Attributes:
-        group, source: The table, and where in the study it is.
+        table, source: Key of the table, and where in the study it is.
         corpus: Its name and release.
-        silent: Settings that the study does not state.
-        errata: Texts of those that concern a number shown.
-        absent: Published freezes that none of our trials has.
-        detail: Whether it repeats other tables.
+        metric: Key of the study's metrics, with `@3` for the value after epoch 3.
+        is_count: Whether it is a count of parameters, and no share of 1.
+        freeze: Our label of what is frozen.
+        replication: Whether ours reproduces theirs, with the prediction interval for their number.
+        notes: What else differs between the table and our set-up, a sentence each.
+        errata: Those that concern a number of the table which is shown.
     """
 
-    group: str
+    table: str
     source: str
     corpus: str
     train_size: int
     model: str
     n_layers: int
-    lines: tuple[Line, ...]
-    differs: tuple[str, ...]
-    silent: tuple[str, ...]
-    errata: tuple[str, ...]
-    absent: tuple[str, ...]
-    detail: bool
+    metric: str
+    is_count: bool
+    freeze: str
+    theirs: Runs
+    ours: Runs
+    replication: Replication
+    notes: tuple[str, ...] = ()
+    errata: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -95,15 +89,47 @@ class Comparison:
 
     Attributes:
         trials: Our completed trials with a task of the study.
-        refused: By reason, the metrics and tables that are not compared; empty where it is one of our set-ups.
         margin: Largest difference of scores that counts as the same number.
+        refused: By reason, the metrics and tables that are not compared; empty where it is one of our set-ups.
     """
 
-    study: str
     trials: int
-    sides: tuple[Side, ...]
-    refused: dict[str, tuple[str, ...]]
     margin: float
+    lines: list[Line] = field(default_factory=list)
+    refused: dict[str, dict[str, None]] = field(default_factory=dict)
+
+    def refuse(self, reason: str, *what: str) -> None:
+        """Note why something is not compared."""
+        self.refused.setdefault(reason, {}).update(dict.fromkeys(what))
+
+
+@dataclass(frozen=True)
+class Setup:
+    """Completed trials that differ only in freeze and seed: those of each cell, the baseline's last.
+
+    Attributes:
+        rows: Their rows of `trials`, by trial id.
+        epochs: Their rows of `epochs` by step, by trial id.
+    """
+
+    cells: Mapping[str, Sequence[TrialSpec]]
+    rows: Mapping[str, Row]
+    epochs: Mapping[str, Sequence[Row]]
+
+    @property
+    def specs(self) -> list[TrialSpec]:
+        """The trials of all cells; the first is of a frozen one, if there is any."""
+        return [spec for cell in self.cells.values() for spec in cell]
+
+    @property
+    def devices(self) -> list[str]:
+        """Where they ran, each once."""
+        return sorted({self.rows[spec.trial_id].get("device") or "an unknown device" for spec in self.specs})
+
+    @cached_property
+    def frame(self) -> pd.DataFrame:
+        """`analysis.trial_frame` of all cells."""
+        return trial_frame(self.specs, [self.rows[spec.trial_id] for spec in self.specs])
 
 
 def compare_study(study: Study, trials: Sequence[Row], epochs: Sequence[Row], *, margin: float = MARGIN) -> Comparison:
@@ -112,143 +138,193 @@ def compare_study(study: Study, trials: Sequence[Row], epochs: Sequence[Row], *,
     `margin` is the largest difference of scores that still counts as the same number, 0.01 is a point.
     """
     tasks = {corpus.task for corpus in study.corpora.values()}
-    ours = [setup for setup in setups(trials, epochs) if setup.spec.task in tasks]
-    refused: dict[str, dict[str, None]] = {}
-    sides: list[Side] = []
+    ours = [setup for setup in _setups(trials, epochs) if setup.specs[0].task in tasks]
+    found = Comparison(len({spec.trial_id for setup in ours for spec in setup.specs}), margin)
     for setup in ours:
-        if reason := _no_table(study, setup):
-            refused.setdefault(reason, {})
-    for group in study.results:
+        if reason := _no_table(study, setup.specs[0]):
+            found.refuse(reason)
+    for key, table in study.tables.items():
+        corpus = study.corpora.get(table.corpus or "")
         usable = []
-        for result in study.results_flat(group):
-            reasons = [*_forbidden(study, group, result)]
-            usable += [result] * (not reasons)
+        for number in table.numbers(key):
+            if _is_by_definition(study, number):
+                continue
+            reasons = [*_never_compared(study, corpus, number)]
+            usable += [number] * (not reasons)
             for reason in reasons:
-                refused.setdefault(reason, {})[f"{result.metric} of {group.id}"] = None
-        fitting = [setup for setup in ours if _fits(study, group, setup)]
-        sides += [side for setup in fitting if (side := _side(study, group, usable, setup, refused, margin))]
-        if usable and not fitting and group.corpus is not None:
-            corpus = study.corpora[group.corpus]
+                found.refuse(reason, f"{number.metric} of {key}")
+        same = [setup for setup in ours if _has_corpus(corpus, table.train_size, setup.specs[0])]
+        for setup in same:
+            found.lines.extend(_lines(study, table, usable, setup, found))
+        if usable and not same and corpus:
             assert corpus.sizes != UNKNOWN
-            size = group.train_size or corpus.sizes[0]
-            name = f"{_full_name(corpus)} ({_counts(corpus.sizes)})"
-            refused.setdefault(f"{name}: we have no trial with {size:,} train items", {})[group.id] = None
-    n_trials = len({trial.spec.trial_id for setup in ours for trial in setup.trials})
-    return Comparison(
-        study.study, n_trials, tuple(sides), {reason: tuple(what) for reason, what in refused.items()}, margin
-    )
+            size = table.train_size or corpus.sizes[0]
+            name = f"{corpus.full_name} ({_counts(corpus.sizes)})"
+            found.refuse(f"{name}: we have no trial with {size:,} train items", key)
+    return found
 
 
-def _side(
-    study: Study,
-    group: Group,
-    usable: Sequence[Published],
-    setup: Setup,
-    refused: dict[str, dict[str, None]],
-    margin: float,
-) -> Side | None:
+def _setups(trials: Sequence[Row], epochs: Sequence[Row]) -> list[Setup]:
+    """The completed trials by set-up; a baseline belongs to every set-up whose baseline it is."""
+    rows = {row["trial_id"]: row for row in trials if row["state"] == State.COMPLETED}
+    evaluations: dict[str, list[Row]] = {trial_id: [] for trial_id in rows}
+    for row in sorted(epochs, key=lambda row: int(row["step"])):
+        evaluations.setdefault(row["trial_id"], []).append(row)
+    cells = by_cell(stored_spec(row["spec"], trial_id) for trial_id, row in rows.items())
+    by_setup: dict[tuple[str, bool | None], dict[str, Sequence[TrialSpec]]] = {}
+    for cell_id, (spec, *_) in cells.items():
+        if not spec.freeze.is_baseline:
+            by_setup.setdefault((spec.baseline_id, spec.frozen_dropout), {})[cell_id] = cells[cell_id]
+    for cell_id, (spec, *_) in cells.items():
+        if spec.freeze.is_baseline:
+            same = [members for (baseline_id, _), members in by_setup.items() if baseline_id == cell_id]
+            for members in same or [by_setup.setdefault((cell_id, None), {})]:
+                members[cell_id] = cells[cell_id]
+    return [Setup(members, rows, evaluations) for members in by_setup.values()]
+
+
+def _lines(
+    study: Study, table: PublishedTable, usable: Sequence[Number], setup: Setup, found: Comparison
+) -> list[Line]:
+    """The numbers of a table beside those of our cells with the same freeze."""
+    corpus, first = study.corpora.get(table.corpus or ""), setup.specs[0]
     lines: list[Line] = []
     shown, absent = [], []
-    measured: dict[tuple[Metric, int | None], dict[str, SeedMean | None]] = {}
-    for result in sorted(usable, key=lambda result: _place(group, result)):
-        if reason := _forbidden_here(study, group, result, setup):
-            refused.setdefault(reason, {})[f"{result.metric} of {group.id}"] = None
-        elif not _by_definition(study, result):
-            metric = study.metrics[result.metric]
-            if (metric, result.at_epoch) not in measured:
-                measured[metric, result.at_epoch] = measure(metric, result.at_epoch, setup)
-            new_lines = list(_lines(study, result, setup, measured[metric, result.at_epoch], margin))
-            lines += new_lines
-            shown += [result] * bool(new_lines)
-            absent += [study.freezes[result.freeze].label] * (not new_lines)
-    if not lines:
-        return None
-    having = {study.freezes[result.freeze].label for result in shown}
-    corpus = study.corpora[group.corpus] if group.corpus else None
-    metrics = [study.metrics[result.metric] for result in shown]
-    trials = [setup.spec, *(trial.spec for trial in setup.trials)]
-    differs, silent = _protocol_differences(study.protocol, trials, _devices(setup))
-    if corpus and not _known_as(corpus, setup.spec.data.name):
-        differs.insert(0, f"our corpus is called {setup.spec.data.name}")
+    for number in usable:
+        metric, freeze = study.metrics[number.metric], study.freezes[number.freeze]
+        if reason := _not_with(study, corpus, metric, first):
+            found.refuse(reason, f"{number.metric} of {number.table}")
+            continue
+        # A study that does not state its number of runs is taken to have made one.
+        n_runs = 1 if study.n_seeds == UNKNOWN else study.n_seeds
+        theirs = Runs(n_runs, number.low, number.high, number.statistics.get("std"))
+        before = len(lines)
+        for cell_id, specs in setup.cells.items():
+            ours = _measure(metric, number.at_epoch, setup, cell_id) if _may_be(freeze, study, specs[0]) else None
+            if ours is not None:
+                line = Line(
+                    table=number.table,
+                    source=table.source,
+                    corpus=corpus.full_name if corpus else "any corpus",
+                    train_size=first.train_size,
+                    model=first.model.name,
+                    n_layers=first.model.n_layers,
+                    metric=number.metric + (f"@{number.at_epoch}" if number.at_epoch else ""),
+                    is_count=metric.columns[0] in _COUNTS,
+                    freeze=specs[0].freeze.label,
+                    theirs=theirs,
+                    ours=ours,
+                    replication=_judge(study, metric.columns[0], theirs, ours, setup.devices, found.margin),
+                )
+                lines.append(line)
+        (shown if len(lines) > before else absent).append(number)
+    differs, silent = _protocol_differences(study, setup)
+    if corpus and not _is_named(corpus, first.data.name):
+        differs.insert(0, f"our corpus is called {first.data.name}")
+    metrics = [study.metrics[number.metric] for number in shown]
     if any(metric.split == "test" and metric.epoch != "best" for metric in metrics):
         differs.append("our test score is from the best epoch on dev")
     elif any(metric.epoch == UNKNOWN for metric in metrics):
         differs.append("the study does not say which epoch it reports; ours is the last")
-    differs += dict.fromkeys(note.text for result in shown for note in study.differences if note.is_about(result))
-    return Side(
-        group=group.id,
-        source=group.source,
-        corpus=_full_name(corpus) if corpus else "any corpus",
-        train_size=setup.spec.train_size,
-        model=setup.spec.model.name,
-        n_layers=setup.spec.model.n_layers,
-        lines=tuple(lines),
-        differs=tuple(differs),
-        silent=tuple(silent),
-        errata=tuple(dict.fromkeys(e.text for result in shown for e in study.errata if e.is_about(result))),
-        absent=tuple(dict.fromkeys(label for label in absent if label not in having)),
-        detail=group.detail,
-    )
+    missing = {number.freeze: study.freezes[number.freeze].label for number in absent}
+    gone = [label for freeze, label in missing.items() if freeze not in {number.freeze for number in shown}]
+    said = {"protocol differs": differs, "not stated by the study": silent, "not in our trials": gone}
+    notes = tuple(f"{what}: {'; '.join(words)}" for what, words in said.items() if words)
+    errata = tuple(erratum.text for erratum in study.errata if any(map(erratum.affects, shown)))
+    return [replace(line, notes=notes, errata=errata) for line in lines]
 
 
-def _lines(
-    study: Study, result: Published, setup: Setup, measured: Mapping[str, SeedMean | None], margin: float
-) -> Iterator[Line]:
-    """A published number beside each of our cells with that freeze."""
-    metric, theirs = study.metrics[result.metric], result.figure
-    devices = _devices(setup)
-    for cell_id, cell in setup.cells.items():
-        spec, ours = cell[0].spec, measured.get(cell_id)
-        if ours is not None and _may_be(study.freezes[result.freeze], study.protocol.n_layers, spec):
-            judged = _verdict(study.protocol, metric, theirs, ours, devices, margin)
-            difference = max(ours.mean - theirs.high, 0.0) + min(ours.mean - theirs.low, 0.0)
-            is_count = metric.columns[0] in COUNTED
-            yield Line(result.metric, result.at_epoch, metric.unit, spec.freeze.label, theirs, ours, is_count,
-                       difference, judged)  # fmt: skip
+def _measure(metric: Metric, at_epoch: int | None, setup: Setup, cell_id: str) -> Runs | None:
+    """The value of a published metric in a cell; None if our rows do not have it.
+
+    A quality is taken at the published split and evaluation (or after `at_epoch` epochs); savings are paired by seed on
+    the same device.
+    """
+    column, rows = metric.columns[0], [setup.rows[spec.trial_id] for spec in setup.cells[cell_id]]
+    if column in _SAVED:
+        return _saved(setup, _SAVED[column], cell_id)
+    if column == "trainable_share":
+        return _exact([row["trainable_params"] / row["total_params"] for row in rows if row["total_params"]])
+    if column in _COUNTS:
+        return _exact([float(row[column]) for row in rows if row[column] is not None])
+    scores = [_score(row, setup.epochs[row["trial_id"]], metric, at_epoch) for row in rows]
+    summary = describe([math.nan if score is None else score for score in scores])
+    std = summary.std if summary.n > 1 else None
+    return Runs(summary.n, summary.mean, summary.mean, std) if summary.n else None
 
 
-def _devices(setup: Setup) -> list[str]:
-    return [trial.row.get("device") or "an unknown device" for trial in setup.trials]
+def _exact(values: Sequence[float]) -> Runs | None:
+    return Runs(1, values[0], values[0]) if values else None
 
 
-def _verdict(
-    protocol: Protocol, metric: Metric, theirs: PublishedNumber, ours: SeedMean, devices: Sequence[str], margin: float
-) -> Replication:
+def _saved(setup: Setup, cost: str, cell_id: str) -> Runs | None:
+    """The share of its baseline's cost that a cell saves; its deviation is that of the logarithm of the share left."""
+    table = savings(setup.frame, [cost]).set_index("cell")
+    if cell_id not in table.index or math.isnan(saved := float(table.loc[cell_id, "saved"])):
+        return None
+    n, low, high = int(table.loc[cell_id, "n_pairs"]), *map(float, table.loc[cell_id, ["low", "high"]])
+    std = None
+    if n > 1 and not math.isnan(low):
+        half = (math.log1p(-low) - math.log1p(-high)) / 2  # Student's interval of the log ratios
+        std = half * math.sqrt(n) / -float(special.stdtrit(n - 1, 0.025))
+    return Runs(n, saved, saved, std)
+
+
+def _score(row: Row, epochs: Sequence[Row], metric: Metric, at_epoch: int | None) -> float | None:
+    """The quality of one trial; at the last evaluation if the published one is unknown."""
+    column = metric.columns[0]
+    if metric.split == "test":
+        found: float | None = dict(row.get("test_metrics") or ()).get(column)
+        return found
+    values = [
+        float(epoch[column])
+        for epoch in epochs
+        if epoch.get(column) is not None and (at_epoch is None or math.isclose(epoch["epoch"], at_epoch, abs_tol=1e-6))
+    ]
+    return (max(values) if metric.epoch == "best" else values[-1]) if values else None
+
+
+def _judge(study: Study, column: str, theirs: Runs, ours: Runs, devices: Sequence[str], margin: float) -> Replication:
     """Whether ours reproduces a published number.
 
-    A study that does not state its number of runs is taken to have made one. A share of time depends on the device and
-    is judged on that of the study only.
+    A share of time depends on the device and is judged on that of the study only.
     """
-    n = protocol.n_seeds
-    their_runs = Runs(1 if n == UNKNOWN else n, theirs.low, theirs.high, theirs.std)
-    if metric.columns[0] in COUNTED:
-        allowed = margin if metric.unit == "share" else COUNT_MARGIN * max(abs(theirs.low), abs(theirs.high))
-        return exact_replication(ours.mean, their_runs, margin=allowed)
-    our_runs = Runs(ours.n, ours.mean, ours.mean, ours.std)
-    if metric.columns[0] not in RELATIVE:
-        return replication(our_runs, their_runs, margin=margin, step=_STEP)
-    if differs := _other_device(protocol, devices):
+    if column in _EXACT:
+        allowed = COUNT_MARGIN * max(abs(theirs.low), abs(theirs.high)) if column in _COUNTS else margin
+        return exact_replication(ours, theirs, margin=allowed)
+    if column not in _SAVED:
+        return replication(ours, theirs, margin=margin, step=_STEP)
+    if differs := _other_device(study, devices):
         why = f"a share of time depends on the device: {differs}"
         return Replication("cannot tell", None, None, TIME_MARGIN, why)
-    return replication(our_runs, their_runs, margin=TIME_MARGIN, step=_STEP, scale="log saved")
+    return replication(ours, theirs, margin=TIME_MARGIN, step=_STEP, is_saving=True)
 
 
-def _no_table(study: Study, setup: Setup) -> str | None:
+def _no_table(study: Study, ours: TrialSpec) -> str | None:
     """Why none of a study's tables is of our corpus and train size; None if one is."""
-    spec = setup.spec
-    refusals = [_corpus_refusal(c, spec.data) for c in study.corpora.values() if c.task == spec.task]
+    refusals = [_other_corpus(corpus, ours.data) for corpus in study.corpora.values() if corpus.task == ours.task]
     if None not in refusals:
         return "; ".join(dict.fromkeys(refusal for refusal in refusals if refusal))
-    if any(group.corpus is not None and _fits(study, group, setup) for group in study.results):
+    corpora = [(study.corpora[table.corpus], table.train_size) for table in study.tables.values() if table.corpus]
+    if any(_has_corpus(corpus, train_size, ours) for corpus, train_size in corpora):
         return None
     return (
-        f"our trials use {spec.train_size:,} train items of {spec.data.name}, a train size that the study does not have"
+        f"our trials use {ours.train_size:,} train items of {ours.data.name}, a train size that the study does not have"
     )
 
 
-def _forbidden(study: Study, group: Group, result: Published) -> Iterator[str]:
+def _is_by_definition(study: Study, number: Number) -> bool:
+    """Whether a number is 0 because it is what the baseline saves of itself."""
+    freeze = study.freezes[number.freeze]
+    columns = study.metrics[number.metric].columns
+    return freeze.layers == () and freeze.embeddings is False and columns[:1] in [(column,) for column in _SAVED]
+
+
+def _never_compared(study: Study, corpus: PublishedCorpus | None, number: Number) -> Iterator[str]:
     """Why a number cannot be compared with any trial of ours."""
-    metric, freeze = study.metrics[result.metric], study.freezes[result.freeze]
+    metric, freeze = study.metrics[number.metric], study.freezes[number.freeze]
+    if corpus is not None and corpus.sizes == UNKNOWN:
+        yield f"the study does not say which corpus it used ({corpus.name})"
     if not metric.columns:
         yield f"our store has no such metric: {metric.called}"
         return
@@ -259,50 +335,37 @@ def _forbidden(study: Study, group: Group, result: Published) -> Iterator[str]:
         yield f"metric unknown: {metric.called}; could be {' or '.join(metric.columns)}"
     if metric.split == UNKNOWN:
         yield "the study does not say on which split it scored"
-    if not freeze.is_exact:
-        parts = ["layers"] * (freeze.layers == UNKNOWN) + ["embeddings"] * (freeze.embeddings == UNKNOWN)
+    if parts := [part for part in ("layers", "embeddings") if getattr(freeze, part) == UNKNOWN]:
         yield f"the study does not say which {' and '.join(parts)} were frozen ({freeze.label})"
-    corpus = study.corpora.get(group.corpus or "")
-    if corpus is not None and corpus.sizes == UNKNOWN:
-        yield f"the study does not say which corpus it used ({corpus.name})"
 
 
-def _forbidden_here(study: Study, group: Group, result: Published, setup: Setup) -> str | None:
-    """Why a number cannot be compared with this set-up, although with others."""
-    metric, spec = study.metrics[result.metric], setup.spec
-    corpus = study.corpora.get(group.corpus or "")
-    if metric.split != UNKNOWN and corpus and (reason := _corpus_refusal(corpus, spec.data, metric.split)):
+def _not_with(study: Study, corpus: PublishedCorpus | None, metric: Metric, ours: TrialSpec) -> str | None:
+    """Why a metric cannot be compared with these trials, although with others."""
+    if corpus and (reason := _other_corpus(corpus, ours.data, metric.split)):
         return reason
-    if metric.columns[0] in COUNTED and _checkpoint(study.protocol.model) != _checkpoint(spec.model.name):
-        return f"parameters are those of another model ({spec.model.name}, theirs {study.protocol.model})"
+    if metric.columns[0] in _EXACT and _checkpoint(study.model) != _checkpoint(ours.model.name):
+        return f"parameters are those of another model ({ours.model.name}, theirs {study.model})"
     return None
 
 
-def _by_definition(study: Study, result: Published) -> bool:
-    """Whether a number is 0 because it is the baseline's difference to itself."""
-    metric = study.metrics[result.metric]
-    return study.freezes[result.freeze].is_baseline and (metric.to_baseline or metric.columns[0] in RELATIVE)
-
-
-def _fits(study: Study, group: Group, setup: Setup) -> bool:
-    """Whether one of our set-ups has the task, corpus and train size of a table."""
-    if group.corpus is None:
+def _has_corpus(corpus: PublishedCorpus | None, train_size: int | None, ours: TrialSpec) -> bool:
+    """Whether trials have the task, corpus and train size of a table; any has those of a table without a corpus."""
+    if corpus is None:
         return True
-    corpus, spec = study.corpora[group.corpus], setup.spec
-    if corpus.task != spec.task or _corpus_refusal(corpus, spec.data) is not None:
+    if corpus.task != ours.task or _other_corpus(corpus, ours.data) is not None:
         return False
-    assert spec.data.sizes is not None
-    return spec.train_size == (group.train_size or spec.data.sizes[0])
+    assert ours.data.sizes is not None
+    return ours.train_size == (train_size or ours.data.sizes[0])
 
 
-def _corpus_refusal(theirs: PublishedCorpus, ours: DataSpec, scored: str = "dev") -> str | None:
+def _other_corpus(theirs: PublishedCorpus, ours: DataSpec, scored: str = "dev") -> str | None:
     """Why numbers of the `scored` split must not be compared; None if they may."""
     if theirs.sizes == UNKNOWN:
         return f"the study does not say which corpus it used ({theirs.name})"
     if ours.sizes is None:
-        return f"our trials do not record the size of {ours.name}, so it cannot be matched with {_full_name(theirs)}"
+        return f"our trials do not record the size of {ours.name}, so it cannot be matched with {theirs.full_name}"
     if any(a is not None and b and a != b for a, b in zip(theirs.sizes, ours.sizes, strict=True)):
-        return f"ours, {ours.name} ({_counts(ours.sizes)}), is not {_full_name(theirs)} ({_counts(theirs.sizes)})"
+        return f"ours, {ours.name} ({_counts(ours.sizes)}), is not {theirs.full_name} ({_counts(theirs.sizes)})"
     match = re.fullmatch(r"ud:.*@r?(\d+\.\d+)", ours.source or "")  # a treebank that was fetched at a release
     if match and UNKNOWN != theirs.version != match[1]:
         return f"ours is release {match[1]} of {ours.name}, theirs {theirs.version}"
@@ -313,7 +376,7 @@ def _corpus_refusal(theirs: PublishedCorpus, ours: DataSpec, scored: str = "dev"
     return None
 
 
-def _may_be(theirs: PublishedFreeze, n_layers: int | str, ours: TrialSpec) -> bool:
+def _may_be(theirs: PublishedFreeze, study: Study, ours: TrialSpec) -> bool:
     """Whether a trial freezes what a study froze.
 
     Layers of models of different depth are never the same, except none and all of them.
@@ -322,64 +385,50 @@ def _may_be(theirs: PublishedFreeze, n_layers: int | str, ours: TrialSpec) -> bo
     assert theirs.layers != UNKNOWN
     if theirs.embeddings != freeze.embeddings:
         return False
-    if len(theirs.layers) in (0, n_layers):
+    if len(theirs.layers) in (0, study.n_layers):
         return freeze.depth == (ours.model.n_layers if theirs.layers else 0)
-    return n_layers == ours.model.n_layers and theirs.layers == freeze.layers
+    return study.n_layers == ours.model.n_layers and theirs.layers == freeze.layers
 
 
-def _place(group: Group, result: Published) -> tuple[int, int]:
-    """By column, then row."""
-    columns = [column.partition(".")[0] for column in group.columns]
-    column = result.metric if result.at_epoch is None else f"{result.metric}@{result.at_epoch}"
-    return columns.index(column), list(group.rows).index(result.freeze)
-
-
-def _protocol_differences(
-    protocol: Protocol, specs: Sequence[TrialSpec], devices: Sequence[str]
-) -> tuple[list[str], list[str]]:
+def _protocol_differences(study: Study, setup: Setup) -> tuple[list[str], list[str]]:
     """(differences, settings that the study does not state) for trials that differ in freeze and seed only."""
-    first = specs[0]
-    differing: list[str] = []
-    if _checkpoint(protocol.model) != _checkpoint(first.model.name):
-        differing.append(f"model {first.model.name} instead of {protocol.model}")
-    silent = []
-    for name in _SETTINGS:
-        theirs, ours = getattr(protocol, name), getattr(first if hasattr(first, name) else first.optim, name)
-        if name == "frozen_dropout" and all(spec.freeze.is_baseline for spec in specs):
+    first = setup.specs[0]
+    differs, silent = [], []
+    if _checkpoint(study.model) != _checkpoint(first.model.name):
+        differs.append(f"model {first.model.name} instead of {study.model}")
+    for name in (*ALWAYS_SET, *NOT_USED):
+        theirs, ours = study.setting(name), getattr(first if hasattr(first, name) else first.optim, name)
+        if name == "frozen_dropout" and first.freeze.is_baseline:
             continue
         if theirs == UNKNOWN:
             silent.append(name)
         elif theirs != ours:
-            differing.append(f"{name} {_word(ours)} instead of {_word(theirs)}")
-    n_seeds = len({spec.seeds for spec in specs})
-    if protocol.n_seeds == UNKNOWN:
+            differs.append(f"{name} {_word(ours)} instead of {_word(theirs)}")
+    n_seeds = len({spec.seeds for spec in setup.specs})
+    if study.n_seeds == UNKNOWN:
         silent.append("seeds")
-    elif protocol.n_seeds != n_seeds:
-        differing.append(f"{counted(n_seeds, 'seed')} instead of {protocol.n_seeds}")
-    if protocol.hardware == UNKNOWN:
+    elif study.n_seeds != n_seeds:
+        differs.append(f"{counted(n_seeds, 'seed')} instead of {study.n_seeds}")
+    if study.hardware == UNKNOWN:
         silent.append("hardware")
-    elif differs := _other_device(protocol, devices):
-        differing.append(differs)
-    return differing, silent
+    elif device := _other_device(study, setup.devices):
+        differs.append(device)
+    return differs, silent
 
 
-def _other_device(protocol: Protocol, devices: Sequence[str]) -> str:
+def _other_device(study: Study, devices: Sequence[str]) -> str:
     """Where trials ran, if that is not shown to be where the study did; else empty.
 
     `Tesla T4`, as a driver calls it, is the `1x NVIDIA T4` of a study: the last word decides.
     """
-    ran_on = " and ".join(sorted(set(devices))) or "an unknown device"
-    if protocol.hardware == UNKNOWN:
+    ran_on = " and ".join(devices)
+    if study.hardware == UNKNOWN:
         return f"{ran_on}, theirs is not stated"
-    same = len(set(devices)) == 1 and ran_on.lower().split()[-1] in protocol.hardware.lower().split()
-    return "" if same else f"{ran_on} instead of {protocol.hardware}"
+    is_same = len(devices) == 1 and ran_on.lower().split()[-1] in study.hardware.lower().split()
+    return "" if is_same else f"{ran_on} instead of {study.hardware}"
 
 
-def _full_name(corpus: PublishedCorpus) -> str:
-    return corpus.name if corpus.version == UNKNOWN else f"{corpus.name} {corpus.version}"
-
-
-def _known_as(corpus: PublishedCorpus, name: str) -> bool:
+def _is_named(corpus: PublishedCorpus, name: str) -> bool:
     """Whether our name is plainly the corpus's: `sst2` of `GLUE SST-2`, `UD_English-EWT`."""
     ours, theirs = ("".join(c for c in text.lower() if c.isalnum()) for text in (name, corpus.name))
     return ours in theirs

@@ -37,7 +37,7 @@ from scipy import special
 from orchestrator.analysis.rows import ROUNDING
 
 Verdict = Literal["reproduced", "not reproduced", "cannot tell"]
-Scale = Literal["linear", "log saved"]
+_LEVEL = 0.95
 
 
 class Runs(NamedTuple):
@@ -53,13 +53,19 @@ class Runs(NamedTuple):
     high: float
     std: float | None = None
 
+    @property
+    def mean(self) -> float:
+        """Their mean, or the middle of a range."""
+        return (self.low + self.high) / 2
+
 
 @dataclass(frozen=True)
 class Replication:
     """The verdict on one published number.
 
     Attributes:
-        low, high: 95 % prediction interval for their number; None without a spread on either side.
+        low, high: 95 % prediction interval for their number; None without a spread on either side, and for a
+            number that is exact.
         margin: Largest difference that still counts as the same, in the unit of the number.
         why: Why it cannot be told, or that the number is exact; empty otherwise.
     """
@@ -71,15 +77,13 @@ class Replication:
     why: str = ""
 
 
-def replication(
-    ours: Runs, theirs: Runs, *, margin: float, step: float = 0.0, scale: Scale = "linear", level: float = 0.95
-) -> Replication:
+def replication(ours: Runs, theirs: Runs, *, margin: float, step: float = 0.0, is_saving: bool = False) -> Replication:
     """The verdict on a published number.
 
     Args:
         margin: In the unit of the number.
         step: Smallest difference that the published rounding shows.
-        scale: ``log saved`` for a saved share of a cost, whose noise multiplies: standard deviations are those of the
+        is_saving: Whether it is a saved share of a cost, whose noise multiplies: standard deviations are those of the
             logarithm of the share that is left.
 
     Raises:
@@ -89,25 +93,24 @@ def replication(
         raise ValueError(f"{ours.n} and {theirs.n} runs with a margin of {margin:g}: all must be positive")
     if ours.std is None and theirs.std is None:
         return Replication("cannot tell", None, None, margin, "a single run on each side: no spread to judge by")
-    mean = (ours.low + ours.high) / 2
-    if scale == "log saved":
-        half = _half_width(ours, theirs, step / max(1 - mean, step or 1.0), level)
-        low, high = (1 - (1 - mean) * math.exp(sign * half) for sign in (1, -1))
+    if is_saving:
+        half = _half_width(ours, theirs, step / max(1 - ours.mean, step or 1.0))
+        low, high = (1 - (1 - ours.mean) * math.exp(sign * half) for sign in (1, -1))
     else:
-        half = _half_width(ours, theirs, step, level)
-        low, high = mean - half, mean + half
+        half = _half_width(ours, theirs, step)
+        low, high = ours.mean - half, ours.mean + half
     verdict = _verdict(low, high, theirs, margin)
     why = "the prediction interval reaches across an end of the margin" if verdict == "cannot tell" else ""
     return Replication(verdict, low, high, margin, why)
 
 
-def exact_replication(ours: float, theirs: Runs, *, margin: float) -> Replication:
-    """The verdict on a number without chance, such as a count of parameters."""
-    same = theirs.low - margin - ROUNDING <= ours <= theirs.high + margin + ROUNDING
-    return Replication("reproduced" if same else "not reproduced", ours, ours, margin, "exact: the same in every run")
+def exact_replication(ours: Runs, theirs: Runs, *, margin: float) -> Replication:
+    """The verdict on a number without chance, such as a count of parameters: it has no interval."""
+    verdict = _verdict(ours.low, ours.high, theirs, margin)
+    return Replication(verdict, None, None, margin, "exact: the same in every run")
 
 
-def _half_width(ours: Runs, theirs: Runs, step: float, level: float) -> float:
+def _half_width(ours: Runs, theirs: Runs, step: float) -> float:
     """t(df) sqrt(V)."""
     least = step / math.sqrt(12)
     stds = {side: max(side.std, least) for side in (ours, theirs) if side.std is not None}
@@ -119,7 +122,7 @@ def _half_width(ours: Runs, theirs: Runs, step: float, level: float) -> float:
     else:
         ((side, std),) = stds.items()
         variance, df = std**2 * (1 / ours.n + 1 / theirs.n), side.n - 1
-    return float(-special.stdtrit(df, (1 - level) / 2)) * math.sqrt(variance)
+    return float(-special.stdtrit(df, (1 - _LEVEL) / 2)) * math.sqrt(variance)
 
 
 def _verdict(low: float, high: float, theirs: Runs, margin: float) -> Verdict:

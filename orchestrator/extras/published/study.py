@@ -1,83 +1,45 @@
 """The numbers of published studies, as data: `configs/published/*.yaml`.
 
     study = load_study("emekaeze_pos")
-    for result in study.results_flat(): ...
+    for number in study.numbers(): ...
 
 A file defines its metrics, corpora and freezes once; its tables then have one row per freeze. A column is a metric,
 with `@3` for its value after epoch 3 and `.std` for a statistic over the seeds. A cell is a number, `null` (not given)
-or `[low, high]`. What a study does not state is `unknown`, never guessed.
+or `[low, high]`. What a study does not state is left out or `unknown`, never guessed.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from orchestrator.config.command_line import configs_folder
 from orchestrator.config.yaml_document import Document, faults
 from trials.errors import ConfigError, unknown
-from trials.spec import Frozen, Positive, Share
+from trials.spec import Frozen, Positive
 
 UNKNOWN: Literal["unknown"] = "unknown"
+FOLDER = configs_folder("published")
+STUDIES: tuple[str, ...] = tuple(sorted(path.stem for path in FOLDER.glob("*.yaml")))
+ALWAYS_SET = (
+    "lr", "weight_decay", "schedule", "warmup", "batch_size", "epochs", "max_grad_norm", "precision", "max_length",
+    "lowercase", "eval_every", "frozen_dropout", "batching",
+)  # fmt: skip
+NOT_USED = ("head_lr", "layer_decay", "dropout", "thaw_every", "lora")  # by a study that does not name them
+COLUMN = re.compile(r"(?P<metric>\w+)(@(?P<epoch>[1-9]\d*))?(\.(?P<statistic>mean|median|std|min|max))?")
 
 Unknown = Literal["unknown"]
+Cell = float | tuple[float, float] | None
 
 
-class Protocol(Frozen):
-    """How a study trained, in the names and units of `trials.spec`, with a few more settings.
-
-    Attributes:
-        model: Name of the checkpoint in the study.
-        n_layers: Number of encoder layers.
-        optimizer: In the study's words.
-        schedule, precision, batching: The study's words, compared with a trial's.
-        lr: Peak learning rate.
-        weight_decay: Of decoupled weight decay.
-        warmup: Share of the steps before the peak learning rate.
-        batch_size: Sentences or texts per step.
-        epochs: Passes over the train split.
-        max_grad_norm: The norm to which gradients are clipped; null means that they are not.
-        max_length: Subwords of a sentence that are read.
-        lowercase: Whether words are lowercased first.
-        eval_every: Epochs between evaluations.
-        frozen_dropout: Whether frozen layers apply dropout.
-        seeds, n_seeds: The seeds, and their number.
-        hardware: The device.
-        head_lr: Peak learning rate of the head, if it differs.
-        layer_decay: Factor of the learning rate from each layer to the one below it.
-        dropout: Probability, if it differs from the checkpoint's.
-        thaw_every: Epochs after which the next layer is unfrozen.
-        lora: The adapters, in words.
-    """
-
-    model: str
-    n_layers: Positive | Unknown
-    optimizer: str
-    lr: float | Unknown
-    weight_decay: float | Unknown
-    schedule: str
-    warmup: Share | Unknown
-    batch_size: Positive | Unknown
-    epochs: Positive | Unknown
-    max_grad_norm: float | Unknown | None
-    precision: str
-    max_length: Positive | Unknown
-    lowercase: bool | Unknown
-    eval_every: float | Unknown
-    frozen_dropout: bool | Unknown
-    batching: str
-    seeds: tuple[int, ...] | Unknown
-    n_seeds: Positive | Unknown
-    hardware: str
-    head_lr: float | None = None
-    layer_decay: float | None = None
-    dropout: float | None = None
-    thaw_every: Positive | None = None
-    lora: str | None = None
+def _setting(name: str) -> str:
+    if name not in (settings := (*ALWAYS_SET, *NOT_USED)):
+        raise ValueError(unknown(name, settings))
+    return name
 
 
 class PublishedCorpus(Frozen):
@@ -92,10 +54,15 @@ class PublishedCorpus(Frozen):
     """
 
     name: str
-    version: str
+    version: str = UNKNOWN
     task: str
     sizes: tuple[int, int, int | None] | Unknown
     lookalikes: dict[str, tuple[Literal["train", "dev", "test"], ...]] = {}
+
+    @property
+    def full_name(self) -> str:
+        """`UD_English-EWT 2.16`."""
+        return self.name if self.version == UNKNOWN else f"{self.name} {self.version}"
 
 
 class Metric(Frozen):
@@ -107,16 +74,12 @@ class Metric(Frozen):
             one it means, none if we have no such metric.
         split: The split that was scored, for quality metrics.
         epoch: The reported evaluation.
-        unit: ``share`` is 0..1.
-        to_baseline: Whether it is the difference to the study's own baseline.
     """
 
     called: str
     columns: tuple[str, ...]
     split: Literal["dev", "test", "unknown"] = "dev"
     epoch: Literal["last", "best", "unknown"] = "last"
-    unit: Literal["share", "count", "s", "loss", "rate"] = "share"
-    to_baseline: bool = False
 
 
 class PublishedFreeze(Frozen):
@@ -132,83 +95,72 @@ class PublishedFreeze(Frozen):
     layers: tuple[int, ...] | Unknown
     embeddings: bool | Unknown
 
-    @property
-    def is_exact(self) -> bool:
-        """Whether the study states which parts were frozen."""
-        return self.layers != UNKNOWN and self.embeddings != UNKNOWN
 
-    @property
-    def is_baseline(self) -> bool:
-        """Whether nothing was frozen."""
-        return self.layers == () and self.embeddings is False
-
-
-class Concern(Frozen):
-    """A set of numbers by table, column and freeze.
+class Number(NamedTuple):
+    """One published number: one run's, a mean over seeds with its spread, or a range.
 
     Attributes:
-        groups: Ids of tables; an empty list matches all, as in the other two.
+        table, freeze, metric: Keys of the study's tables, freezes and metrics.
+        at_epoch: Epochs before the value, for a curve.
+        low, high: Twice the number itself, or the ends of a range; shares are 0..1.
+        statistics: Over the seeds, by name: `median`, `std`, `min`, `max`.
+    """
+
+    table: str
+    freeze: str
+    metric: str
+    at_epoch: int | None
+    low: float
+    high: float
+    statistics: dict[str, float]
+
+
+class Erratum(Frozen):
+    """An error or an open question of a study, or what its procedure does otherwise than ours whatever the settings.
+
+    Attributes:
+        text: What is wrong, unclear or different, as `compare` prints it.
+        tables: Keys of the tables with numbers that it affects; empty for all tables, as in the next two for all
+            columns and freezes. Without any of the three it affects the text alone.
         columns: Keys of the study's metrics.
         freezes: Keys of its freezes.
     """
 
-    groups: tuple[str, ...] = ()
+    text: str
+    tables: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
     freezes: tuple[str, ...] = ()
 
+    @property
+    def is_of_text(self) -> bool:
+        """Whether it affects no number."""
+        return not (self.tables or self.columns or self.freezes)
 
-class Remark(Frozen):
-    """An error or an open question of a study, or a difference between its procedure and ours whatever the settings.
-
-    Attributes:
-        text: What is wrong, unclear or different, as `compare` prints it.
-        concerns: The numbers that it affects; empty if it affects only the text.
-        id: A short name.
-    """
-
-    text: str
-    concerns: tuple[Concern, ...] = ()
-    id: str = ""
-
-    def is_about(self, result: Published) -> bool:
+    def affects(self, number: Number) -> bool:
         """Whether it affects a number."""
-        return any(
-            result.group in (concern.groups or (result.group,))
-            and result.metric in (concern.columns or (result.metric,))
-            and result.freeze in (concern.freezes or (result.freeze,))
-            for concern in self.concerns
-        )
+        places = ((self.tables, number.table), (self.columns, number.metric), (self.freezes, number.freeze))
+        return not self.is_of_text and all(not names or name in names for names, name in places)
 
 
-FOLDER = configs_folder("published")
-STUDIES: tuple[str, ...] = tuple(sorted(path.stem for path in FOLDER.glob("*.yaml")))
-Cell = float | tuple[float, float] | None
-COLUMN = re.compile(r"(?P<metric>\w+)(@(?P<epoch>[1-9]\d*))?(\.(?P<statistic>mean|median|std|min|max))?")
-
-
-class Group(Frozen):
+class PublishedTable(Frozen):
     """One table, with a fixed corpus and train size.
 
     Attributes:
-        id: A short name, unique in the file.
         source: Where in the study it is.
-        corpus: A key of the study's corpora; None if the numbers do not depend on one.
-        train_size: None means the whole train split.
+        corpus: A key of the study's corpora; null if the numbers do not depend on one.
+        train_size: Null means the whole train split.
         columns: The meaning of each cell of a row.
         rows: Key of the study's freezes -> its cells.
-        detail: Whether it repeats other tables, so that the terminal omits it.
     """
 
-    id: str
     source: str
-    corpus: str | None
+    corpus: str | None = None
     train_size: Positive | None = None
     columns: Annotated[tuple[str, ...], Field(min_length=1)]
     rows: dict[str, tuple[Cell, ...]]
-    detail: bool = False
 
     @model_validator(mode="after")
-    def _rows_fit(self) -> Group:
+    def _rows_fit(self) -> PublishedTable:
         for column in self.columns:
             if not COLUMN.fullmatch(column):
                 raise ValueError(f"column {column!r}: must be a metric, optionally with @EPOCH and .STATISTIC")
@@ -220,99 +172,77 @@ class Group(Frozen):
                 raise ValueError(f"row {freeze!r} has {len(cells)} cells for {len(self.columns)} columns")
         return self
 
-
-class PublishedNumber(Frozen):
-    """A published number: one run's, a mean over seeds with its spread, or a range.
-
-    Attributes:
-        low, high: Twice the number itself, or the ends of a range.
-        median, std, min, max: Over the seeds.
-    """
-
-    low: float
-    high: float
-    median: float | None = None
-    std: float | None = None
-    min: float | None = None
-    max: float | None = None
-
-
-class Published(Frozen):
-    """One published result.
-
-    Attributes:
-        group: Id of its table.
-        freeze: Key of the study's freezes.
-        metric: Key of the study's metrics.
-        at_epoch: Epochs before the value, for a curve.
-    """
-
-    group: str
-    freeze: str
-    metric: str
-    at_epoch: int | None
-    figure: PublishedNumber
+    def numbers(self, key: str) -> Iterator[Number]:
+        """Its numbers by column, then row; the statistics of one metric are one number. `key` is its own."""
+        found: dict[tuple[str, str], Number] = {}
+        for place, column in enumerate(self.columns):
+            match = COLUMN.fullmatch(column)
+            assert match is not None
+            for freeze, cells in self.rows.items():
+                number_key, cell = (column.partition(".")[0], freeze), cells[place]
+                if cell is None:
+                    continue
+                low, high = cell if isinstance(cell, tuple) else (cell, cell)
+                epoch = int(match["epoch"]) if match["epoch"] else None
+                number = found.setdefault(number_key, Number(key, freeze, match["metric"], epoch, low, high, {}))
+                if match["statistic"] in (None, "mean"):
+                    found[number_key] = number._replace(low=low, high=high)
+                else:
+                    number.statistics[match["statistic"]] = low
+        yield from found.values()
 
 
 class Study(Frozen):
     """A study: its protocol as far as it is known, its errata, and its numbers.
 
     Attributes:
-        study: The name of its file.
-        title, authors, year: Of the publication.
-        url, doi: Where it is; `doi` is null without one.
-        sources: The texts that the numbers were copied from.
-        protocol: How it trained.
+        citation: Authors, year, title, where it is.
+        model: Name of the checkpoint in the study.
+        n_layers: Number of encoder layers.
+        n_seeds: Runs per number.
+        hardware: The device.
+        settings: How it trained, by the keys of [a trial](trial.md). What is left out is not stated; of `head_lr`,
+            `layer_decay`, `dropout`, `thaw_every` and `lora`, not used.
         corpora, metrics, freezes: What its tables refer to, by a key for each.
         errata: Errors and open questions.
-        differences: Between its procedure and ours, beyond the settings of the protocol.
-        results: Its numbers, a table each.
+        tables: Its numbers, by a key for each table.
     """
 
-    study: str
-    title: str
-    authors: tuple[str, ...]
-    year: int | Unknown
-    url: str
-    doi: str | None
-    sources: dict[str, str]
-    protocol: Protocol
+    citation: str
+    model: str
+    n_layers: Positive | Unknown = UNKNOWN
+    n_seeds: Positive | Unknown = UNKNOWN
+    hardware: str = UNKNOWN
+    settings: dict[Annotated[str, AfterValidator(_setting)], bool | int | float | str | None] = {}
     corpora: dict[str, PublishedCorpus]
     metrics: dict[str, Metric]
     freezes: dict[str, PublishedFreeze]
-    errata: tuple[Remark, ...]
-    differences: tuple[Remark, ...] = ()
-    results: tuple[Group, ...]
+    errata: tuple[Erratum, ...] = ()
+    tables: dict[str, PublishedTable]
 
     @model_validator(mode="after")
     def _words_are_known(self) -> Study:
-        groups = [group.id for group in self.results]
-        concerns = [concern for remark in (*self.errata, *self.differences) for concern in remark.concerns]
-        metrics = [re.split("[@.]", column)[0] for group in self.results for column in group.columns]
-        freezes = [row for group in self.results for row in group.rows]
-        used = [("corpus", group.corpus, list(self.corpora)) for group in self.results if group.corpus is not None]
-        used += [("metric", name, list(self.metrics)) for name in [*metrics, *(m for c in concerns for m in c.columns)]]
-        used += [("freeze", name, list(self.freezes)) for name in [*freezes, *(f for c in concerns for f in c.freezes)]]
-        used += [("group", name, groups) for concern in concerns for name in concern.groups]
-        wrong = [f"{kind} {unknown(name, allowed)}" for kind, name, allowed in used if name not in allowed]
-        if len(set(groups)) < len(groups):
-            wrong.append("two tables of `results` have the same id")
+        users = (*self.tables.values(), *self.errata)
+        freezes = [*(table.rows for table in self.tables.values()), *(erratum.freezes for erratum in self.errata)]
+        used: list[tuple[str, Iterable[str], Iterable[str]]] = [
+            ("corpus", self.corpora, (table.corpus for table in self.tables.values() if table.corpus)),
+            ("metric", self.metrics, (re.split("[@.]", column)[0] for user in users for column in user.columns)),
+            ("freeze", self.freezes, (name for names in freezes for name in names)),
+            ("table", self.tables, (name for erratum in self.errata for name in erratum.tables)),
+        ]
+        wrong = [f"{kind} {unknown(name, own)}" for kind, own, names in used for name in names if name not in own]
         if wrong:
             raise ValueError("; ".join(dict.fromkeys(wrong)))
         return self
 
-    @property
-    def citation(self) -> str:
-        """Authors, year, title."""
-        year = "no year given" if self.year == UNKNOWN else self.year
-        url = "" if self.url == UNKNOWN else f" {self.url}"
-        return f"{', '.join(self.authors)} ({year}). {self.title}.{url}"
+    def setting(self, name: str) -> object:
+        """Its value; `unknown` if the study does not state it."""
+        return self.settings.get(name, UNKNOWN if name in ALWAYS_SET else None)
 
-    def results_flat(self, only: Group | None = None) -> Iterator[Published]:
-        """Every number, or those of one table, in the order of the file; the statistics of one metric are combined."""
-        for group in self.results if only is None else (only,):
-            for freeze, cells in group.rows.items():
-                yield from _results_of_row(group, freeze, cells)
+    def numbers(self) -> Iterator[Number]:
+        """Every number, in the order of the file."""
+        for key, table in self.tables.items():
+            yield from table.numbers(key)
 
 
 def load_study(name: str) -> Study:
@@ -333,22 +263,3 @@ def read_study(path: Path) -> Study:
         return Study.model_validate(document.content)
     except ValidationError as error:
         raise ConfigError([document.place(fault.path) + fault.text for fault in faults(error, Study)]) from error
-
-
-def _results_of_row(group: Group, freeze: str, cells: tuple[Cell, ...]) -> Iterator[Published]:
-    numbers: dict[tuple[str, int | None], dict[str, float]] = {}
-    for column, cell in zip(group.columns, cells, strict=True):
-        match = COLUMN.fullmatch(column)
-        assert match is not None
-        if cell is None:
-            continue
-        values = numbers.setdefault((match["metric"], int(match["epoch"]) if match["epoch"] else None), {})
-        if isinstance(cell, tuple):
-            values |= {"low": cell[0], "high": cell[1]}
-        elif match["statistic"] in (None, "mean"):
-            values |= {"low": cell, "high": cell}
-        else:
-            values[match["statistic"]] = cell
-    for (metric, epoch), values in numbers.items():
-        figure = PublishedNumber.model_validate(values)
-        yield Published(group=group.id, freeze=freeze, metric=metric, at_epoch=epoch, figure=figure)

@@ -60,7 +60,7 @@ class Workload:
             for folder in ("sweeps", "published")
         )
         recipe = {key: value for key, value in sweep["trial"].items() if key != "model"}
-        model = self.encoder(published["protocol"]["model"])
+        model = self.encoder(published["model"])
         if self.tiny:
             recipe["optim"] = recipe["optim"] | {"epochs": 2, "batch_size": 8}
             recipe |= {"max_length": 32, "precision": "fp32"}

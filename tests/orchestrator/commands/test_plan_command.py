@@ -65,6 +65,19 @@ def test_for_a_person_it_stands_on_a_screen_with_its_sources(
 
 
 @pytest.mark.slow
+def test_an_included_sweep_goes_by_its_name_and_its_trials_are_counted_without_its_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PERMAFROST_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "hub"))
+    with pytest.raises(typer.Exit) as ended:
+        plan(Path("emekaeze_pos"), "inline", str(tmp_path / "store"), offline=True)
+    first, *problems = capsys.readouterr().err.splitlines()
+    assert ended.value.exit_code == 3
+    assert first == "emekaeze-pos declares 50 trials (10 settings); not checked further, as files are missing."
+    assert "UD_English-EWT 2.16 is not on this machine" in " ".join(problems)
+
+
 def test_a_launch_with_a_pilot_has_the_forecast_that_the_message_without_promises(
     trained: ResultStore, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

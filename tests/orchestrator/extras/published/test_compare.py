@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import csv
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import typer
 
 from orchestrator.config.console import stdout
-from orchestrator.extras.published.compare_command import compare, figure
+from orchestrator.extras.published.compare_command import compare, figure, table_rows
 from orchestrator.extras.published.comparison import compare_study
 from orchestrator.extras.published.study import load_study
 from orchestrator.store import open_store
 from tests.builders import make_spec
+from tests.examples import each
 from tests.orchestrator.store.rows import epoch, trial
 
 
@@ -41,10 +41,9 @@ def test_the_terminal_shows_both_numbers_and_what_differs_and_json_holds_everyth
     assert "1 trial compared, from" in text
     compare("emekaeze_pos", store, as_json=True)
     content = json.loads(capsys.readouterr().out)
-    (line,) = [line for side in content["sides"] if side["group"] == "english" for line in side["lines"]]
-    assert (line["ours"]["mean"], line["theirs"]["low"]) == (0.95, 0.964)
-    assert content["refused"]
-    assert len(content["published"]["errata"]) == 12
+    (row,) = [row for row in content["numbers"] if row["table"] == "report, table 2"]
+    assert (row["ours"], row["published"], row["verdict"]) == (95.0, 96.4, "cannot tell")
+    assert content["not_compared"]
 
 
 def test_files_have_a_line_per_number_and_a_figure_with_both_sides(store: str, tmp_path: Path) -> None:
@@ -52,21 +51,19 @@ def test_files_have_a_line_per_number_and_a_figure_with_both_sides(store: str, t
     with (tmp_path / "out" / "numbers.csv").open(encoding="utf-8", newline="") as file:
         rows = [row for row in csv.DictReader(file) if row["table"] == "report, table 2" and row["unit"] == "%"]
     (row,) = [row for row in rows if row["metric"].startswith("token accuracy")]
-    assert [row[name] for name in ("published", "ours", "ours minus published", "verdict")] == [
-        "96.4", "95.0", "-1.4", "cannot tell",
-    ]  # fmt: skip
-    assert "our corpus" not in row["protocol differences"]
+    assert [row[name] for name in ("published", "ours", "verdict")] == ["96.4", "95.0", "cannot tell"]
+    assert "our corpus" not in row["differences"]
     assert "interval in which theirs should lie" in (tmp_path / "out" / "figure.html").read_text(encoding="utf-8")
 
 
 def test_a_figure_has_theirs_and_ours_in_percent(store: str) -> None:
     study, results = load_study("emekaeze_pos"), open_store(store)
     comparison = compare_study(study, results.trials().to_pylist(), results.epochs().to_pylist())
-    drawn = figure(comparison, study)
+    drawn = figure(table_rows(comparison, study), "A study")
     assert drawn is not None
     ours, theirs = drawn["data"][:2]
     assert (ours["x"][0], theirs["x"][0]) == (95.0, 96.4)
-    assert figure(replace(comparison, sides=()), study) is None
+    assert figure([], "A study") is None
 
 
 def test_an_unknown_study_is_a_usage_error(store: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -74,3 +71,27 @@ def test_an_unknown_study_is_a_usage_error(store: str, capsys: pytest.CaptureFix
         compare("emekaeze", store)
     assert error.value.exit_code == 2
     assert "did you mean 'emekaeze_pos'" in capsys.readouterr().err
+
+
+def test_without_a_study_all_are_listed_with_what_runs_them(capsys: pytest.CaptureFixture[str]) -> None:
+    compare()
+    assert "emekaeze_pos: John Emekaeze (2025)." in (text := capsys.readouterr().out)
+    assert "permafrost plan NAME" in text
+
+
+@each(
+    "study, reasons",
+    [
+        ("freezing_bert_glue", ["we have no trial with 50 train items", "we have no trial with 100 train items"]),
+        ("brown_pos", ["does not say which corpus it used", "our store has no such metric: accuracy on dev"]),
+    ],
+)
+def test_a_comparison_of_nothing_says_so_first_with_two_reasons_and_ends_with_5(
+    study: str, reasons: list[str], store: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(typer.Exit) as error:
+        compare(study, store)
+    first, _, _ = capsys.readouterr().out.partition("\n")
+    assert error.value.exit_code == 5
+    assert first.startswith(f"no number of {study} can be compared: ")
+    assert [reason in first for reason in reasons] == [True, True]

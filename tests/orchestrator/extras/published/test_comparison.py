@@ -11,7 +11,7 @@ from rich.console import Console
 
 from orchestrator.extras.published import study as published
 from orchestrator.extras.published.compare_command import comparison_tables, notes
-from orchestrator.extras.published.comparison import Comparison, Line, Side, compare_study
+from orchestrator.extras.published.comparison import Comparison, Line, compare_study
 from tests.builders import make_spec, merged
 from tests.examples import each
 from trials.spec import TrialSpec
@@ -46,14 +46,13 @@ def compared(study: str, *trials: Rows, margin: float = 0.01) -> Comparison:
     return compare_study(load_study(study), rows, epochs, margin=margin)
 
 
-def side(found: Comparison, group: str = "english") -> Side:
-    (one,) = [side for side in found.sides if side.group == group]
-    return one
+def lines_of(found: Comparison, table: str) -> list[Line]:
+    return [line for line in found.lines if line.table == table]
 
 
-def on_ewt(*trials: Rows) -> Side:
+def on_ewt(*trials: Rows) -> list[Line]:
     """What is compared of study 1's English table."""
-    return side(compared("emekaeze_pos", *trials))
+    return lines_of(compared("emekaeze_pos", *trials), "english")
 
 
 def cola(score: float, *, seed: int = 0, **changes: Any) -> Rows:
@@ -64,12 +63,12 @@ def reasons(found: Comparison) -> str:
     return "\n".join(found.refused)
 
 
-def shown(found: Comparison) -> str:
+def shown(found: Comparison, study: str = "emekaeze_pos") -> str:
     console = Console(width=80, file=io.StringIO(), color_system=None)
     with console.capture() as captured:
         for part in comparison_tables(found):
             console.print(part)
-    return captured.get() + "\n".join(notes(found, load_study(found.study)))
+    return captured.get() + "\n".join(notes(found, load_study(study)))
 
 
 def words(text: str) -> str:
@@ -77,16 +76,15 @@ def words(text: str) -> str:
 
 
 def test_ours_is_the_mean_of_the_last_evaluation_over_seeds() -> None:
-    found = on_ewt(trial(ewt(1), 0.99, 0.95), trial(ewt(2), 0.5, 0.97))
-    (line,) = [line for line in found.lines if line.metric == "accuracy"]
+    lines = on_ewt(trial(ewt(1), 0.99, 0.95), trial(ewt(2), 0.5, 0.97))
+    (line,) = [line for line in lines if line.metric == "accuracy"]
     assert line.ours.mean == pytest.approx(0.96)
     assert line.theirs.low == 0.964
-    assert line.difference == pytest.approx(-0.004)
 
 
 def test_their_spread_enters_where_it_is_published() -> None:
     alike = compared("freezing_bert_glue", *(cola(0.78, train_size=1000, seed=n) for n in range(3)))
-    (line,) = side(alike, "cola_1000").lines
+    (line,) = lines_of(alike, "cola_1000")
     assert line.ours.std == pytest.approx(0, abs=1e-12)
     assert (line.theirs.std, line.replication.verdict) == (0.0186, "cannot tell")
     assert line.replication.high is not None
@@ -100,25 +98,24 @@ def test_parameters_and_time_saved_have_margins_of_their_own() -> None:
     base = [trial(ewt(n), 0.96, total_params=134_741_770, trainable_params=134_741_770) for n in range(3)]
     counts: dict[str, Any] = {"trainable_params": 120_566_026}
     frozen = [trial(ewt(n, freeze=FIRST_2), 0.96, train_s=0.84 * s, **counts) for n, s in enumerate(SECONDS)]
-    lines = on_ewt(*base, *frozen).lines
+    lines = on_ewt(*base, *frozen)
     found = {(line.metric, line.freeze): line.replication for line in lines}
     assert found["trainable_params", "none"].verdict == "reproduced"
     assert found["saved_params", "first 2"].verdict == "reproduced"
     assert found["saved_train", "first 2"].margin == 0.05
-    assert {line.ours.std for line in lines if line.counted} == {None}  # not NaN, which is no JSON
+    assert {line.ours.std for line in lines if "params" in line.metric} == {None}  # not NaN, which is no JSON
 
 
 def test_a_curve_is_compared_epoch_by_epoch_and_the_best_evaluation_counts_where_the_study_reports_it() -> None:
-    lines = side(compared("emekaeze_pos", trial(ewt(), 0.95, 0.96)), "english_epochs").lines
-    assert [(line.at_epoch, line.ours.mean) for line in lines] == [(1, 0.95), (2, 0.96)]
-    assert lines[0].difference == pytest.approx(0.95 - 0.956257)
+    lines = lines_of(compared("emekaeze_pos", trial(ewt(), 0.95, 0.96)), "english_epochs")
+    assert [(line.metric, line.ours.mean) for line in lines] == [("accuracy@1", 0.95), ("accuracy@2", 0.96)]
     spec = make_spec(task="cola", data=COLA, train_size=100)
-    (line,) = side(compared("freezing_bert_glue", trial(spec, 0.7, 0.75, 0.6)), "cola_100").lines
+    (line,) = lines_of(compared("freezing_bert_glue", trial(spec, 0.7, 0.75, 0.6)), "cola_100")
     assert (line.ours.mean, line.theirs.low, line.theirs.std) == (0.75, 0.724, 0.0234)
 
 
 def saved_train(*trials: Rows) -> Line | None:
-    return next((line for line in on_ewt(*trials).lines if line.metric == "saved_train"), None)
+    return next((line for line in on_ewt(*trials) if line.metric == "saved_train"), None)
 
 
 def test_saved_time_is_paired_by_seed_with_the_own_baseline_of_the_device() -> None:
@@ -142,16 +139,17 @@ def test_a_share_of_time_is_judged_on_the_device_of_the_study_only_and_seconds_n
     why = "a share of time depends on the device: NVIDIA H100 instead of 1x NVIDIA T4"
     assert (verdicts[0], verdicts[1][:2]) == (("cannot tell", True, why), ("reproduced", False))
     found = compared("emekaeze_pos", trial(ewt(), 0.96))
-    assert not [line for side in found.sides for line in side.lines if line.metric == "train_s"]
+    assert not [line for line in found.lines if line.metric == "train_s"]
     assert "times of different hardware" in reasons(found)
 
 
 def test_counts_of_parameters_are_compared_for_the_same_model_only() -> None:
     same = compared("emekaeze_pos", trial(ewt(), 0.96, total_params=134_741_770, trainable_params=134_741_770))
-    assert [line.difference for line in side(same, "parameters").lines if line.metric == "trainable_params"] == [0]
+    (line,) = [line for line in lines_of(same, "parameters") if line.metric == "trainable_params"]
+    assert (line.ours, line.replication.verdict) == (line.theirs, "reproduced")
     other = compared("emekaeze_pos", trial(ewt(model={"name": "starter"}), 0.96))
     assert "parameters are those of another model (starter" in words(shown(other))
-    assert not [line for side in other.sides for line in side.lines if "param" in line.metric]
+    assert not [line for line in other.lines if "param" in line.metric]
 
 
 SAMPLE = {"name": "sample", "sizes": (800, 500, 500)}
@@ -176,13 +174,13 @@ LOOKALIKE = {"task": "cola", "data": {**COLA, "name": "CoLA", "train": ("data/in
 def test_what_is_not_the_studys_corpus_is_refused(study: str, spec: TrialSpec, reason: str) -> None:
     found = compared(study, trial(spec, 0.9))
     assert reason in reasons(found)
-    assert not [side for side in found.sides if side.corpus != "any corpus"]
+    assert not [line for line in found.lines if line.corpus != "any corpus"]
 
 
 def test_each_reason_is_told_once_and_without_trials_every_table_is_missing() -> None:
-    assert shown(compared("kairatuly_ner")).count("on which split") == 1
+    assert shown(compared("kairatuly_ner"), "kairatuly_ner").count("on which split") == 1
     none = compared("emekaeze_pos")
-    assert (none.trials, none.sides) == (0, ())
+    assert (none.trials, none.lines) == (0, [])
     assert "UD_English-EWT 2.16 (12,544/2,001/2,077): we have no trial with 12,544 train items" in none.refused
 
 
@@ -190,7 +188,7 @@ def test_a_number_of_an_unknown_level_is_refused() -> None:
     rows, epochs = trial(make_spec(task="ner", data=CONLL, train_size=14041), 0.9)
     epochs[0] |= {"macro_f1": 0.8, "span_macro_f1": 0.7}
     found = compared("kairatuly_ner", (rows, epochs))
-    assert found.sides == ()
+    assert found.lines == []
     (reason,) = [reason for reason in found.refused if reason.startswith("metric unknown")]
     assert reason.endswith("could be macro_f1 or span_macro_f1")
     assert "macro_f1 of english" in found.refused[reason]
@@ -200,44 +198,41 @@ def test_layers_of_a_model_of_another_height_and_other_embeddings_are_not_the_sa
     parts = {"first_k": range(2), "all_encoder": range(6), "none": range(0)}
     freezes = [{"strategy": name, "layers": tuple(layers), "embeddings": True} for name, layers in parts.items()]
     trials = [cola(0.7, train_size=50, freeze=freeze) for freeze in ({}, *freezes)]
-    one = side(compared("freezing_bert_glue", *trials), "cola_50")
-    assert [line.freeze for line in one.lines] == ["embeddings", "none", "all+E"]
-    assert one.absent == tuple(f"{n} and embeddings" for n in (2, 4, 8, 10))
+    lines = lines_of(compared("freezing_bert_glue", *trials), "cola_50")
+    assert [line.freeze for line in lines] == ["embeddings", "none", "all+E"]
+    assert lines[0].notes[-1] == f"not in our trials: {'; '.join(f'{n} and embeddings' for n in (2, 4, 8, 10))}"
     english = on_ewt(trial(ewt(), 0.9), trial(ewt(freeze=FIRST_2 | {"embeddings": True}), 0.8))
-    assert {line.freeze for line in english.lines} == {"none"}
+    assert {line.freeze for line in english} == {"none"}
 
 
 def test_what_else_differs_is_told_and_forbids_nothing() -> None:
-    found = on_ewt(
+    line, *_ = on_ewt(
         trial(ewt(model={"name": "starter"}, optim={"lr": 1e-3, "head_lr": 5e-3}, data={"name": "mine"}), 0.9)
     )
-    assert found.lines[0].metric == "accuracy"
-    assert found.differs == (
+    assert line.metric == "accuracy"
+    assert line.notes[0].removeprefix("protocol differs: ").split("; ") == [
         "our corpus is called mine",
         "model starter instead of distilbert-base-multilingual-cased",
         "lr 0.001 instead of 5e-05",
         "head_lr 0.005 instead of none",
         "cpu instead of 1x NVIDIA T4",
-        *ALWAYS,
-    )
-    assert on_ewt(trial(ewt(), 0.96, device="NVIDIA T4")).differs == ALWAYS
-    assert "words cut off by max_length count as errors here" in ALWAYS[0]
-    assert "start from the same head here" in ALWAYS[1]
-
-
-ALWAYS = tuple(difference.text for difference in load_study("emekaeze_pos").differences)
+    ]
+    same, *_ = on_ewt(trial(ewt(), 0.96, device="NVIDIA T4"))
+    assert [note for note in same.notes if not note.startswith("not in our trials")] == []
+    assert any("In our trials all freezes of a seed start from the same head" in text for text in same.errata)
 
 
 def test_only_completed_trials_are_compared() -> None:
-    assert compared("emekaeze_pos", trial(ewt(), 0.96, state="pruned")).sides == ()
+    assert compared("emekaeze_pos", trial(ewt(), 0.96, state="pruned")).lines == []
 
 
 def test_a_baseline_stands_beside_both_kinds_of_frozen_dropout() -> None:
     frozen = [trial(ewt(freeze=FIRST_2, frozen_dropout=on), 0.9) for on in (True, False)]
     found = compared("emekaeze_pos", trial(ewt(), 0.96), *frozen)
-    sides = [side for side in found.sides if side.group == "english"]
-    assert [{line.freeze for line in side.lines} for side in sides] == [{"none", "first 2"}] * 2
-    assert [("frozen_dropout off instead of on" in side.differs) for side in sides] == [False, True]
+    accuracies = [line for line in lines_of(found, "english") if line.metric == "accuracy"]
+    differs = ["frozen_dropout off instead of on" in line.notes[0] for line in accuracies]
+    assert [line.freeze for line in accuracies] == ["none", "first 2"] * 2
+    assert differs == [False, False, True, True]
 
 
 def test_errata_of_shown_numbers_stand_under_the_table() -> None:
