@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,6 +33,7 @@ from orchestrator.analysis.freeze_names import layer_strip
 
 MAX_DOTS = 5000
 _BINS = 60
+_TOLERANCES, _LEAST_TOLERANCE = 3.0, 1 / 3  # below the baseline so many are shown, of at least so many points each
 MOST_NAMED, MOST_PANELS, _WIDE_FROM = 9, 6, 16  # names of a legend; train sizes; settings
 _BOXES_FROM = 5
 _MAX_OUTLINED = 1000  # an outline takes a third of the drawing time; symbols still tell strategies apart
@@ -45,12 +46,14 @@ class Strip(NamedTuple):
         cells: Mean and interval of each.
         dots: `trial_id`, `cell`, `seed`, `freeze`, `n_layers`, `train_size`, `x`, `y` (percent).
         picked: Ids of the trials that the address picks.
+        tolerance: In points.
     """
 
     cells: Shown
     places: Places
     dots: pd.DataFrame
     picked: tuple[str, ...]
+    tolerance: float
 
 
 def prepare_strip(selection: Selection) -> Strip:
@@ -60,13 +63,14 @@ def prepare_strip(selection: Selection) -> Strip:
     done = selection.completed
     dots = done[["trial_id", "cell", "seed", "freeze", "n_layers", "train_size"]]
     dots = dots.assign(x=beside_each_other(done, spots), y=100 * done[selection.column])
-    return Strip(cells, spots, dots.reset_index(drop=True), selection.query.trials)
+    return Strip(cells, spots, dots.reset_index(drop=True), selection.query.trials, selection.plan.tolerance)
 
 
 def draw_strip(info: Strip, look: Look) -> Figure:
     """Dots, boxes from five seeds on, mean and interval from three seeds on; a heatmap above 5,000 dots.
 
-    A circle stands around each picked trial.
+    A circle stands around each picked trial. The axis of a train size shows what is near its baseline; a setting that
+    lies beyond is an arrow with its loss.
     """
     table = info.cells.table
     if table["freeze"].nunique() >= MANY and len(info.dots) <= MAX_DOTS:
@@ -75,8 +79,10 @@ def draw_strip(info: Strip, look: Look) -> Figure:
         data = [_density(info, look), _baselines(info, look), *_extremes(info, look)]
     else:
         data = [_baselines(info, look), *_boxes(info, look), *_dots(info, look)]
-    data += [_means(table, info.places, look), *_picked(info, look)]
-    y = axis(f"{info.cells.value_name} (%)")
+    data += [_means(table, info.places, look), *_picked(info.dots, info.picked, look)]
+    ends = _near_baseline(table, info.tolerance) if table["train_size"].nunique() == 1 else None
+    data += _beyond(table, info.places.at, ends, look)
+    y = axis(f"{info.cells.value_name} (%)", **({"range": [*ends]} if ends else {}))
     named = sum(trace.get("showlegend", True) for trace in data) <= MOST_NAMED
     return {"data": data, "layout": layout(look, x=info.places.axis(), y=y, height=420, showlegend=named)}
 
@@ -94,16 +100,20 @@ def _small_multiples(info: Strip, look: Look) -> Figure:
     ]
     x = axis("", tickvals=list(at.values()), ticktext=strips, tickangle=-90, showgrid=False, range=[-1, len(at)])
     columns = 1 if len(sizes) == 1 else 2 if len(at) > _WIDE_FROM else 3
-    titles = [f"{size:,} for training" for size in sizes]
-    drawn = grid(look, x, axis(f"{info.cells.value_name} (%)"), titles, columns=columns, panel_height=300)
+    by_size = {size: table[table["train_size"] == size] for size in sizes}
+    titles = [f"{size:,} for training, {_n_each(cells)}" for size, cells in by_size.items()]
+    ends = {size: _near_baseline(cells, info.tolerance) for size, cells in by_size.items()}
+    title = f"{info.cells.value_name} (%)"
+    ys = [axis(title, **({"range": [*near]} if (near := ends[size]) else {})) for size in sizes]
+    drawn = grid(look, x, ys, titles, columns=columns, panel_height=300)
     rows, seeds = dict(iter(info.dots.groupby("train_size"))), sorted(info.dots["seed"].unique())
     data: list[dict[str, Any]] = []
     for n, size in enumerate(sizes):
         place = {**panel_axes(n), "showlegend": False}
-        spots = {
-            cell: at[freeze] for cell, freeze in table.loc[table["train_size"] == size, ["cell", "freeze"]].to_numpy()
-        }
-        data += _panel_of(table[table["train_size"] == size], rows.get(size), (spots, seeds), place, look)
+        cells = by_size[size]
+        spots = {cell: at[freeze] for cell, freeze in cells[["cell", "freeze"]].to_numpy()}
+        data += _panel_of(cells, rows.get(size), (spots, seeds), info.picked, place, look)
+        data += [trace | place for trace in _beyond(cells, spots, ends[size], look)]
     drawn["margin"] |= {"b": 30 + 10 * max(map(len, strips))}
     drawn["height"] += 10 * max(map(len, strips))
     drawn["showlegend"] = False
@@ -112,8 +122,51 @@ def _small_multiples(info: Strip, look: Look) -> Figure:
     return with_note({"data": data, "layout": drawn}, look, note)
 
 
+def _near_baseline(cells: pd.DataFrame, tolerance: float) -> tuple[float, float] | None:
+    """The ends of the axis of one train size, in percent; None where every setting is near its baseline."""
+    loss = _losses(cells)
+    near = cells[~(loss > _TOLERANCES * max(tolerance, _LEAST_TOLERANCE))]
+    base = 100 * cells.loc[cells["cell"] == cells["baseline"], "mean"].mean()
+    if len(near) == len(cells) or not np.isfinite(base):
+        return None
+    low, high = min(100 * near["min"].min(), base - 1.3 * tolerance), max(100 * near["max"].max(), base)
+    air = 0.06 * (high - low)
+    return low - 3 * air, high + air  # arrows stand below all else
+
+
+def _losses(cells: pd.DataFrame) -> pd.Series:
+    """(cells,) points below the mean of each one's baseline."""
+    means = cells.set_index("cell")["mean"].astype("float64")
+    return 100 * (cells["baseline"].map(means) - cells["mean"].astype("float64"))
+
+
+def _beyond(
+    cells: pd.DataFrame, spots: Mapping[str, float], ends: tuple[float, float] | None, look: Look
+) -> list[Figure]:
+    """An arrow at the edge for each setting that the axis leaves out, with its loss."""
+    if ends is None:
+        return []
+    away = cells.assign(loss=_losses(cells))[100 * cells["mean"] < ends[0]]
+    return [
+        {
+            "type": "scatter", "mode": "markers+text", "name": "beyond", "showlegend": False,
+            "x": [spots[cell] for cell in away["cell"]], "y": [ends[0] + 0.03 * (ends[1] - ends[0])] * len(away),
+            "text": [f"-{loss:.1f}" for loss in away["loss"]], "textposition": "top center",
+            "marker": {
+                "symbol": "triangle-down", "size": 11, "color": [cell_colour(look, row) for row in away.itertuples()],
+            },
+            "hovertemplate": "%{text} points; outside the axis<extra></extra>",
+        }
+    ]  # fmt: skip
+
+
 def _panel_of(
-    cells: pd.DataFrame, dots: pd.DataFrame | None, where: tuple[dict[str, float], list[int]], place: Figure, look: Look
+    cells: pd.DataFrame,
+    dots: pd.DataFrame | None,
+    where: tuple[dict[str, float], list[int]],
+    picked: Sequence[str],
+    place: Figure,
+    look: Look,
 ) -> list[Figure]:
     """The dots of one train size, each coloured as its setting, the means, and the baseline's as a line."""
     spots, seeds = where
@@ -130,6 +183,7 @@ def _panel_of(
         }
         shown = dots.assign(x=dots["cell"].map(spots).to_numpy(dtype=np.float64) + offsets, what=frozen)
         traces.append(_trials("trials", shown, marker, "%{customdata[3]}, seed %{customdata[1]}", "what") | place)
+        traces += [trace | place for trace in _picked(shown, picked, look)]
     return [*traces, _means(cells, Places(spots, [], [], ""), look) | place]
 
 
@@ -235,9 +289,15 @@ def _extremes(info: Strip, look: Look) -> list[dict[str, Any]]:
     ]
 
 
-def _picked(info: Strip, look: Look) -> list[dict[str, Any]]:
+def _n_each(cells: pd.DataFrame) -> str:
+    """How many trials of a setting have completed: `n=5`, or `n=3 to 5`."""
+    least, most = int(cells["n"].min()), int(cells["n"].max())
+    return f"n={most}" if least == most else f"n={least} to {most}"
+
+
+def _picked(dots: pd.DataFrame, ids: Sequence[str], look: Look) -> list[dict[str, Any]]:
     """The picked trials, which the heatmap would hide and dots do not tell apart."""
-    picked = info.dots[info.dots["trial_id"].isin(info.picked)]
+    picked = dots[dots["trial_id"].isin(ids)]
     if not len(picked):
         return []
     marker = {"symbol": "circle-open", "size": 15, "color": look.text, "line": {"width": 2.5}}
@@ -287,7 +347,8 @@ STRIP = Part(
     prepare_strip,
     strip_table,
     draw_strip,
-    method="Trials with the same seed stand at the same side of each setting. Horizontal marks: mean with 95 % "
+    method="The axis ends at three tolerances below the baseline; an arrow is a setting beyond, with what it loses. "
+    "Trials with the same seed stand at the same side of each setting. Horizontal marks: mean with 95 % "
     "interval (the wider of Student's t and the logit interval), from three seeds on. Boxes: quartiles, from five "
     "seeds on. Dotted line: mean of the baseline. Circles: the trials picked on the page Trials.",
 )

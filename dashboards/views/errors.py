@@ -77,12 +77,11 @@ def _differences(rows: pd.DataFrame, cells: ComparedCells) -> pd.DataFrame:
 
 
 def draw_tags(info: TagDifferences, look: Look) -> Figure:
-    """A row per label, the most frequent at the top; hollow if the difference is not significant."""
+    """A row per label, the most frequent at the top."""
     rows = info.table[info.table["n_pairs"] > 0].head(MAX_TAGS)
     scores = zip(numbers(rows["f1"], 100), numbers(rows["baseline_f1"], 100), strict=True)
     marks = Diamonds(
         [f"{name(row.tag, 30)} ({row.support:,})" for row in rows.itertuples()],
-        rows["difference"].isin(["worse", "better"]).tolist(),
         look.depth(info.cells.depth, info.cells.n_layers),
         [[name(tag), *pair, verdict] for tag, pair, verdict in zip(rows["tag"], scores, verdicts(rows), strict=True)],
         "%{x:+.2f} points of F1 (%{customdata[1]:.2f} %, baseline %{customdata[2]:.2f} %)"
@@ -112,7 +111,7 @@ def tags_table(info: TagDifferences) -> pd.DataFrame:
 DIFFERENCE = Part(
     "tags-difference",
     "F1 by label",
-    "What each label loses of its F1; filled diamonds are shown to differ from the baseline.",
+    "What each label loses of its F1; an interval that excludes zero shows a difference.",
     prepare_tags,
     tags_table,
     draw_tags,

@@ -47,7 +47,7 @@ def prepare_forest(selection: Selection) -> Shown:
 
 
 def draw_forest(info: Shown, look: Look) -> Figure:
-    """Points with intervals; filled if the interval that decides excludes zero."""
+    """Points with the intervals that decide."""
     paired = info.table[info.table["n_pairs"] > 0]
     if paired["freeze"].nunique() >= MANY and paired["train_size"].nunique() > 1:
         return _forest_panels(info, paired, look)
@@ -56,7 +56,6 @@ def draw_forest(info: Shown, look: Look) -> Figure:
     labels = [f"{cell_name(row, several=several)} (n={row.n_pairs})" for row in table.itertuples()]
     marks = Diamonds(
         labels,
-        table["difference"].isin(["worse", "better"]).tolist(),
         [look.depth(row.depth, row.n_layers) for row in table.itertuples()],
         [[label, verdict] for label, verdict in zip(labels, verdicts(table), strict=True)],
         "%{x:+.2f} points<br>%{customdata[1]}<extra>%{customdata[0]}</extra>",
@@ -87,7 +86,7 @@ def _forest_panels(info: Shown, paired: pd.DataFrame, look: Look) -> Figure:
         rows = paired[paired["train_size"] == size]
         names = [f"{cell_name(row, several=False)} (n={row.n_pairs})" for row in rows.itertuples()]
         marks = Diamonds(
-            names, rows["difference"].isin(["worse", "better"]).tolist(),
+            names,
             [cell_colour(look, row) for row in rows.itertuples()],
             [[label, verdict] for label, verdict in zip(names, verdicts(rows), strict=True)],
             "%{x:+.2f} points<br>%{customdata[1]}<extra>%{customdata[0]}</extra>",
@@ -119,10 +118,11 @@ def forest_table(info: Shown) -> pd.DataFrame:
 FOREST = Part(
     "depth-forest",
     "Loss against the baseline",
-    "What each setting loses against training everything; filled diamonds are shown to differ.",
+    "What each setting loses against training everything; an interval that excludes zero shows a difference.",
     prepare_forest,
     forest_table,
     draw_forest,
+    on_demand="Loss of each setting against the baseline, with its interval",
     method="The baseline trial minus each trial with the same seed and train subset: positive is worse. The line is "
     "the interval over seeds and dev sentences (over seeds alone where the contributions of sentences were not "
     "recorded) that decides: each end holds with chance 95 %, for all settings of one train size together (max-t) "

@@ -19,7 +19,6 @@ from dashboards.views.kit.drawing import (
     Look,
     cell_colour,
     cell_name,
-    cell_symbol,
     interval_bars,
     name,
     numbers,
@@ -347,9 +346,9 @@ def _drawn_as(rows: pd.DataFrame, look: Look) -> dict[str, Any]:
     """Filled where it is shown to be within the tolerance, with a ring around the recommended one."""
     colours = [cell_colour(look, row) for row in rows.itertuples()]
     chosen = rows["recommended"].tolist()
-    symbols = [cell_symbol(look, row).removesuffix("-open") for row in rows.itertuples()]
+    symbols = [look.strategy(str(row.strategy))[1] for row in rows.itertuples()]
     return {
-        "symbol": [symbol if ok else f"{symbol}-open" for symbol, ok in zip(symbols, rows["qualifies"], strict=True)],
+        "symbol": [symbol if ok else f"{symbol}-open" for symbol, ok in zip(symbols, rows["within"], strict=True)],
         "size": [17 if best else 12 for best in chosen],
         "color": colours,
         "line": {

@@ -212,6 +212,7 @@ def test_a_strip_in_a_table_is_seen_and_heard(path: str, place: str, url: str, w
     if "table" in place:
         page.get_by_text("Mean, median, spread and range of each setting").click()
     if "forest" in place:
+        page.get_by_text("Loss of each setting against the baseline, with its interval").click()
         page.locator(f'[data-part="depth-forest"] {MENU}').click()
     cell = page.locator(place).filter(has_text="□ ■■□□□□").first
     cell.wait_for()

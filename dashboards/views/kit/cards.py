@@ -30,6 +30,7 @@ from orchestrator.analysis.answer_text import Loss
 from orchestrator.analysis.decide import NOT_ON_TEST
 from orchestrator.analysis.freeze_names import FreezeName, freeze_name
 from orchestrator.analysis.savings import FLOPS
+from orchestrator.analysis.two_way import WITHIN
 from orchestrator.analysis.wording import NO_CANDIDATES, further_seeds_text
 from orchestrator.config.quantities import counted
 from orchestrator.store import ResultStore
@@ -113,12 +114,16 @@ def settings_of(answer: Answer) -> pd.DataFrame:
     """The settings of an answer, losses in points and positive where a setting is worse.
 
     Columns: `cell`, `freeze`, `n_pairs`, `n_sentences`, `loss`, `low`, `high`, `verdict` (or why there is none),
-    `qualifies`, `saved`, `further_seeds`, `collapses`, as of `decide.Decided.table` and `missing`.
+    `within` (shown to be within the tolerance), `qualifies`, `saved`, `further_seeds`, `collapses`, as of
+    `decide.Decided.table` and `missing`.
     """
     table = answer.decided_by.table.join(answer.decided_by.missing)
     why = table["why_none"].where(table["why_none"] != "", table["barred"])
-    return table.assign(verdict=why.where(why != "", table["verdict"]))[
-        ["cell", "freeze", "n_pairs", "n_sentences", "loss", "low", "high", "verdict", "qualifies", "saved",
+    return table.assign(
+        verdict=why.where(why != "", table["verdict"]),
+        within=(table["verdict"] == WITHIN) & (table["barred"] == ""),
+    )[
+        ["cell", "freeze", "n_pairs", "n_sentences", "loss", "low", "high", "verdict", "within", "qualifies", "saved",
          "further_seeds", "collapses"]
     ]  # fmt: skip
 
@@ -243,9 +248,9 @@ def in_short(all_answers: Sequence[Answer]) -> str:
     return " ".join(f"{of}: {words}" if of else words for of, words in short_answers(all_answers))
 
 
-def setting_of(answer: Answer) -> str:
-    """Label of the setting that a card is about; empty if there is none."""
-    return answer.freeze or "" if answer.decided else answer.about or ""
+def recommended_squares(answer: Answer) -> Any:
+    """The layer strip of what is recommended; that of nothing where nothing is, as filled squares say "freeze this"."""
+    return squares_of(FreezeName(answer.freeze or "" if answer.decided else "", answer.n_layers))
 
 
 def cards_or_table(all_answers: Sequence[Answer], sweep: Sweep, address: str) -> Any:
@@ -263,8 +268,7 @@ def cards_or_table(all_answers: Sequence[Answer], sweep: Sweep, address: str) ->
 
 def _card(answer: Answer, scale: Scale) -> Any:
     """One answer: in words, as a bar against the tolerance, with its savings, and the YAML to copy."""
-    squares = squares_of(FreezeName(setting_of(answer), answer.n_layers))
-    title = dmc.Title([squares, answer.headline], order=3, size="h4")
+    title = dmc.Title([recommended_squares(answer), answer.headline], order=3, size="h4")
     lines = [dmc.Text(answer.heading, size="xs", className="where"), title]
     if figures := answer.words.brief:
         lines += [dmc.Text(figures, size="sm"), interval_bar(_loss(answer), answer.tolerance, scale)]
@@ -274,26 +278,28 @@ def _card(answer: Answer, scale: Scale) -> Any:
 
 
 def _table(all_answers: Sequence[Answer], scale: Scale) -> Any:
-    head = ("corpus", "model", "train size", "answer", "loss against the tolerance", "saves (FLOPs)", "more seeds")
+    """The answer stands first, where a phone shows it; a column that no answer fills is left out."""
+    cells = {
+        "answer": [[html.B(a.corpus), " ", recommended_squares(a), a.headline] for a in all_answers],
+        "loss against the tolerance": [
+            interval_bar(_loss(a), a.tolerance, scale) if a.words.brief else "" for a in all_answers
+        ],
+        "saves (FLOPs)": ["" if a.saved_flops is None else f"{100 * a.saved_flops:.0f} %" for a in all_answers],
+        "more seeds": [f"about {a.further_seeds}" if a.further_seeds else "" for a in all_answers],
+        "train size": [f"{a.train_size:,}" for a in all_answers],
+        "model": [a.model for a in all_answers],
+    }
+    cells = {head: column for head, column in cells.items() if any(column)}
+    states = ["decided" if answer.decided else "open" for answer in all_answers]
     rows = [
         html.Tr(
-            [
-                html.Td(answer.corpus), html.Td(answer.model), html.Td(f"{answer.train_size:,}"),
-                html.Td([squares_of(FreezeName(setting_of(answer), answer.n_layers)), answer.headline]),
-                html.Td(
-                    interval_bar(_loss(answer), answer.tolerance, scale) if answer.words.brief else "",
-                    className="bar-cell",
-                ),
-                html.Td("" if answer.saved_flops is None else f"{100 * answer.saved_flops:.0f} %"),
-                html.Td("" if not answer.further_seeds else f"about {answer.further_seeds}"),
-            ],
-            className=f"answer {'decided' if answer.decided else 'open'}",
+            [html.Td(column[n], className="bar-cell" if "loss" in head else None) for head, column in cells.items()],
+            className=f"answer {state}",
         )
-        for answer in all_answers
-    ]  # fmt: skip
-    return html.Table(
-        [html.Thead(html.Tr([html.Th(word, scope="col") for word in head])), html.Tbody(rows)], className="plain"
-    )
+        for n, state in enumerate(states)
+    ]
+    heads = html.Thead(html.Tr([html.Th(head, scope="col") for head in cells]))
+    return html.Table([heads, html.Tbody(rows)], className="plain")
 
 
 def _scale(all_answers: Sequence[Answer]) -> Scale:

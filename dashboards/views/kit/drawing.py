@@ -361,9 +361,11 @@ def cell_colour(look: Look, row: Any) -> str:
 
 
 def cell_symbol(look: Look, row: Any) -> str:
-    """Symbol of a row with `strategy` and `embeddings`: hollow if the embeddings are frozen."""
+    """Symbol of a row with `strategy` and `embeddings`: with a dot inside if the embeddings are frozen. Hollow means
+    something else: not shown to be within the tolerance.
+    """
     symbol = look.strategy(str(row.strategy))[1]
-    return f"{symbol}-open" if row.embeddings else symbol
+    return f"{symbol}-dot" if row.embeddings else symbol
 
 
 def interval_bars(table: pd.DataFrame, colour: str, *, scale: float = 1.0) -> dict[str, Any]:
@@ -411,7 +413,6 @@ class Diamonds(NamedTuple):
     """
 
     labels: list[str]
-    filled: Sequence[bool]
     colours: Sequence[str] | str
     hover: list[list[Any]]
     template: str
@@ -428,7 +429,7 @@ def forest_plot(table: pd.DataFrame, marks: Diamonds, look: Look, x_title: str) 
         "y": list(range(len(table))),
         "error_x": interval_bars(table.assign(mean=table["loss"]), look.muted),
         "marker": {
-            "symbol": ["diamond" if filled else "diamond-open" for filled in marks.filled],
+            "symbol": "diamond",
             "size": 11,
             "color": marks.colours,
             "line": {"width": 1.5, "color": look.text},

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboards.data.selection import Selection
-from dashboards.views import loss_panels, losses
+from dashboards.views import depth_strip, loss_panels, losses
 from dashboards.views.kit.drawing import DARK, LIGHT
 from dashboards.views.loss_panels import beside_marks, label_width
 from dashboards.views.trials import trials_csv
@@ -116,3 +116,11 @@ def test_a_label_lies_on_no_mark_and_on_no_other_label(at: list[tuple[float, flo
     for n, one in enumerate(boxes):
         for other in [*marks, *boxes[:n]]:
             assert one[0] >= other[1] or other[0] >= one[1] or one[2] >= other[3] or other[2] >= one[3]
+
+
+def test_scores_are_drawn_near_the_baseline_and_what_lies_beyond_is_an_arrow_with_its_loss(far: Selection) -> None:
+    figure = strictly(depth_strip.draw_strip(depth_strip.prepare_strip(far), LIGHT))
+    (arrows,) = [trace for trace in figure["data"] if trace["name"] == "beyond"]
+    low, high = figure["layout"]["yaxis"]["range"]
+    assert 80 < low < arrows["y"][0] < high < 95
+    assert arrows["text"] == ["-40.0"]
