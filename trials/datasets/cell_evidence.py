@@ -17,10 +17,15 @@ _PREFIXES = frozenset("BIESLUM")
 _slip = re.compile(r"([BIESLUMbieslum])[-_:. \u2010-\u2015](.+)")
 _UNNAMED = "SPAN"  # the type of spans whose tags are letters alone
 _other_ways = (
-    (re.compile(r"([BIESLUM])()"), r"\1-" + _UNNAMED),  # B, I: one type, no name
-    (re.compile(r"(.+)[-_]([BIESLUM])"), r"\2-\1"),  # PER-B
-    (re.compile(r"([BIESLUM])[_:](.+)"), r"\1-\2"),  # B_PER
+    re.compile(r"(?P<prefix>[BIESLUM])"),  # B, I: one type, no name
+    re.compile(r"(?P<type>.+)[-_](?P<prefix>[BIESLUM])"),  # PER-B
+    re.compile(r"(?P<prefix>[BIESLUM])[_:](?P<type>.+)"),  # B_PER
 )
+_small_ways = (
+    re.compile(r"(?P<prefix>[bieslum])[-_:](?P<type>.+)"),  # b-per beside o or O
+    *(re.compile(way.pattern.replace("BIESLUM", "bieslum")) for way in _other_ways[:2]),
+)
+_after_small_o = (*_small_ways, re.compile(r"(?P<prefix>[BIESLUM])[-_:](?P<type>.+)"))
 
 
 class Tag(NamedTuple):
@@ -32,13 +37,17 @@ class Tag(NamedTuple):
 
 def spellings_of(tags: Iterable[str]) -> dict[str, str]:
     """How tags of spans are read that are all written in one other way: as letters without a type, with the type
-    first, or with another sign between the two.
+    first, with another sign between the two, or in small letters.
     """
     tags = {*tags}
-    inside = tags - {OUTSIDE}
-    for way, read in _other_ways if inside < tags and not any(map(is_span_tag, inside)) else ():
-        if inside and all(map(way.fullmatch, inside)):
-            return {tag: way.sub(read, tag) for tag in inside}
+    outside = OUTSIDE if OUTSIDE in tags else "o"
+    inside = tags - {outside}
+    ways = (*_other_ways, *_small_ways) if outside == OUTSIDE else _after_small_o
+    for way in ways if inside < tags and (outside != OUTSIDE or not any(map(is_span_tag, inside))) else ():
+        if inside and all(matches := [way.fullmatch(tag) for tag in inside]):
+            parts = [match.groupdict() for match in matches if match]
+            read = (f"{part['prefix'].upper()}-{part.get('type', _UNNAMED)}" for part in parts)
+            return dict(zip(inside, read, strict=True)) | ({} if outside == OUTSIDE else {outside: OUTSIDE})
     return {}
 
 

@@ -27,7 +27,11 @@ _gaps, _tab = re.compile("[ \t]+"), re.compile("\t")
 _HEADER = frozenset((  # names of columns, where a first line holds nothing else
     "id", "index", "sent_id", "sentence_id", "word", "words", "token", "tokens", "form", "text", "lemma", "tag", "tags",
     "label", "labels", "pos", "upos", "xpos", "chunk", "ner", "ner_tag", "ner_tags", "bio", "iob",
+    "ne-coarse-lit", "ne-coarse-meto", "ne-fine-lit", "ne-fine-meto", "ne-fine-comp", "ne-nested", "nel-lit",
+    "nel-meto", "misc",  # of CLEF-HIPE
 ))  # fmt: skip
+_key = re.compile(r"#\s*[\w.-]+\s*=\s")  # a comment between any two lines: `# language = en`
+_sentence_end = re.compile(r"(?:^|\|)EndOfSentence(?:\||$)")  # in the last column, of CLEF-HIPE
 _note = re.compile("#+ ")  # how a comment starts that may have as many columns as a line of a word
 _surely_tag = re.compile("#|O|[BIESLU]-.+")  # the Penn Treebank's own tag of the word "#", and tags of spans
 
@@ -123,12 +127,26 @@ def _blocks(lines: Iterable[str]) -> Iterator[list[ColumnLine]]:
     )
     for is_word, group in groupby(rows, lambda line: line.cells != [""] and DOCUMENT not in line.cells[:2]):
         block = list(group)
-        if is_word and not all(is_empty_token(line.cells) for line in block):
+        if is_word and any(_sentence_end.search(line.cells[-1]) for line in block):
+            yield from _sentences(block)
+        elif is_word and not all(is_empty_token(line.cells) for line in block):
             yield block
 
 
+def _sentences(block: Sequence[ColumnLine]) -> Iterator[list[ColumnLine]]:
+    """The sentences of a block whose last words say that they are."""
+    sentence = list[ColumnLine]()
+    for line in block:
+        sentence.append(line)
+        if _sentence_end.search(line.cells[-1]):
+            yield sentence
+            sentence = []
+    if sentence:
+        yield sentence
+
+
 def _without_comments(blocks: Blocks, tag: int) -> Blocks:
-    if not any(block[0].maybe_comment for block in blocks):
+    if not any(line.maybe_comment for block in blocks for line in block):
         return blocks
     others = [line.cells for block in blocks for line in block if not line.maybe_comment]
     width = usual_width([[line for line in block if not line.maybe_comment] for block in blocks]) or usual_width(blocks)
@@ -144,4 +162,5 @@ def _without_comments(blocks: Blocks, tag: int) -> Blocks:
         at = line.cells[tag] if -width <= tag < width else ""
         return not others or (at not in tags and not _surely_tag.fullmatch(at))
 
+    blocks = [[line for line in block if not (_key.match(line.text) and is_comment(line))] for block in blocks]
     return [lines for block in blocks if (lines := list(dropwhile(is_comment, block)))]

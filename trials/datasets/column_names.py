@@ -9,6 +9,7 @@ from trials.datasets.cell_evidence import LONGEST_CLASS, TagEvidence, are_classe
 from trials.datasets.table_rows import printed_list
 
 NO_PAIR = "none"  # in place of the column of second texts, or of documents: there is none
+REJECTED = "(rejected)"  # in place of a label that an annotator has rejected or left open
 MOST_TAGS = 60  # of a column of tags that are none of spans
 PAIRS = (
     ("sentence1", "sentence2"), ("question1", "question2"), ("premise", "hypothesis"), ("question", "sentence"),

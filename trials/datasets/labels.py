@@ -12,11 +12,11 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from trials.datasets.column_names import NO_PAIR
+from trials.datasets.column_names import NO_PAIR, REJECTED
 from trials.datasets.corpus import SPLITS, Corpus, Item, Sentence, Text, labels_of
 from trials.errors import DataError, UnclearError, quoted, unknown
 
-_NONE = ("", "-", "NA", "N/A", "n/a", "nan", "NaN", "NULL", "null", "None", "?", "-1", "-1.0")
+_NONE = ("", "-", "NA", "N/A", "n/a", "nan", "NaN", "NULL", "null", "None", "?", "-1", "-1.0", REJECTED)
 _RARE = 0.1  # of the train texts: more may be a class
 _COMMON = 0.2  # -1 beside 0 and 1: more are a class
 _MANY = 4  # whole numbers beside -1: a scale
@@ -77,7 +77,8 @@ def cleaned(corpus: Corpus, name: str, *, regression: bool, label_none: str | No
         }
         sizes = {split: (len(items) - len(kept[split]), len(items)) for split, items in splits.items()}
         left = ", ".join(f"{n:,} of {total:,} in {split}" for split, (n, total) in sizes.items() if n)
-        notes.append(f"texts without a label ({quoted(none) if none else 'empty'}) are left out: {left}.")
+        shown = {"": "(empty)", REJECTED: REJECTED}.get(none, f"({quoted(none)})")
+        notes.append(f"texts without a label {shown} are left out: {left}.")
         splits = kept
     return CleanCorpus(replace(corpus, **splits), tuple(notes))
 
@@ -144,7 +145,7 @@ def _is_none(name: str, label: str, train: Mapping[str, int], *, regression: boo
     """Whether a label says that there is none. Raises UnclearError: nobody can tell."""
     others = {other for other in train if other not in _NONE or other == "-1" != label}
     share = train.get(label, 0) / (sum(train.values()) or 1)
-    if label == "" or regression:
+    if label in ("", REJECTED) or regression:
         return not label.startswith("-1")
     numbers = sorted(int(other) for other in others if re.fullmatch(r"-?\d+", other))
     is_rare = share < _RARE

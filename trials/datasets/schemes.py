@@ -77,7 +77,7 @@ def read_scheme(sentences: Sequence[Sentence], scheme: Scheme) -> SchemeReading:
         written,
         sum(pairs[pair] for pair in faults),
         next((where for where, _ in _broken(sentences, faults)), ""),
-        next(iter(sorted(spellings.items())), None),
+        next(iter(sorted(spellings.items(), key=lambda pair: (pair[1] == OUTSIDE, pair))), None),
     )
 
 

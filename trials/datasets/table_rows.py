@@ -269,6 +269,14 @@ def column_cells(rows: Sequence[Any], column: str | int) -> list[Any] | None:
     return [row[column] for row in rows if -len(row) <= column < len(row)]
 
 
+def tags_of(cell: str, n: int) -> list[str]:
+    """The tags of a sentence of `n` words that a cell holds: parted by spaces, commas, semicolons or bars."""
+    for parts in (cell.split(" "), *(re.split(rf"\s*{re.escape(sign)}\s*", cell) for sign in ",;|")):
+        if len(parts) == n and not any(part[1:] and part[-1] in ",;|" for part in parts):
+            return parts
+    return cell.split(" ")
+
+
 _part = re.compile(r"""'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|([^\s,\[\]'"]+)""")
 
 

@@ -18,6 +18,7 @@ import numpy as np
 from trials.datasets.broken_lines import BrokenLines, BrokenLinesError
 from trials.datasets.cell_evidence import OUTSIDE, TagEvidence
 from trials.datasets.corpus import (
+    CORPUS_FORMATS,
     SPLITS,
     Corpus,
     Item,
@@ -31,7 +32,7 @@ from trials.datasets.corpus import (
 )
 from trials.datasets.documents import DOCUMENT
 from trials.datasets.labels import cleaned
-from trials.datasets.table_rows import column_cells, first_rows
+from trials.datasets.table_rows import TABLES, column_cells, first_rows, printed_list
 from trials.datasets.text_file import read_lines
 from trials.errors import DataError, quoted
 from trials.metrics.label_table import TagScore
@@ -367,34 +368,56 @@ def labelled(task_name: str, data: DataSpec) -> DataSpec:
     return data.model_copy(update=changes)
 
 
-def _label_cells(data: DataSpec, paths: Files) -> list[object] | None:
-    """The cells of some files' labels as they stand; None where one lacks their column. Raises DataError."""
-    assert data.columns.label is not None
-    found = [column_cells(first_rows(Path(path), data.format), data.columns.label) for path in paths]
-    return None if None in found else [cell for cells in found for cell in cells or ()]
+_NO_TAGS = ("_", "-", "?", "*", "-X-", "")
+_BY_CHANCE = 1e-6  # that all labels of texts are alike, drawn like those of train
+
+
+def _labels(data: DataSpec, paths: Files) -> list[str] | None:
+    """The labels of some files as they stand; None where one lacks their column. Raises DataError."""
+    if data.format == "columns":
+        items = [item for path in paths for item in CORPUS_FORMATS[data.format](Path(path), data.columns, None)]
+        return [label for item in items for label in labels_of(item)]
+    column = data.columns.label if data.columns.label is not None else data.columns.tags
+    assert column is not None
+    found = [column_cells(first_rows(Path(path), data.format), column) for path in paths]
+    cells = [cell for cells in found for cell in cells or ()]
+    lists = [
+        tags for cell in cells if (tags := cell if isinstance(cell, list) else printed_list(str(cell))) is not None
+    ]
+    inside = [str(tag) for tags in lists for tag in tags] or ([""] if lists else [])
+    return None if None in found else inside if len(lists) == len(cells) else [str(cell).strip() for cell in cells]
 
 
 def _why_unlabelled(data: DataSpec, split: str) -> str | None:
     """Why a split has no labels; None if it has some, or is broken in another way."""
     paths: Files = getattr(data, split)
-    label = data.columns.label
-    if not paths or (data.format != "columns" and label is None):
+    label = data.columns.label if data.columns.label is not None else data.columns.tags
+    if not paths or (data.format != "columns" and (label is None or data.format not in TABLES)):
         return None
     try:
-        if data.format == "columns":
-            lines = [line for path in paths for line in read_lines(Path(path)) if line.strip() and DOCUMENT not in line]
-            return "each line has one column" if lines and all(len(line.split()) == 1 for line in lines) else None
-        rows, train = _label_cells(data, paths), _label_cells(data, data.train)
-        if rows is None:
+        if data.format == "columns" and all(map(_is_of_words_alone, paths)):
+            return "each line has one column"
+        labels = _labels(data, paths)
+        if labels is None:
             return f"there is no column {label!r}"
-        kinds = {str(row).strip() for row in rows}
-        if not rows or len(kinds) > 1 or kinds.isdisjoint({UNLABELLED, f"{UNLABELLED}.0", "", "None"}):
+        if len({*labels}) != 1:
             return None
-        if kinds & {str(cell).strip() for cell in train or ()}:
-            return None
+        train, only = _labels(data, data.train) or [], labels[0]
     except DataError:
         return None  # the reader names its lines
-    return f"every label is {next(iter(kinds))}" if kinds.isdisjoint({"", "None"}) else "every label is empty"
+    share = train.count(only) / (len(train) or 1)
+    is_none = share == 0 and only in (UNLABELLED, f"{UNLABELLED}.0", "None", *_NO_TAGS)
+    is_text = data.columns.label is not None
+    if is_none or (is_text and split != "dev" and 0 < share < 1 and share ** len(labels) < _BY_CHANCE):
+        return "every label is empty" if only in ("", "None") else f"every label is {only}"
+    return None
+
+
+def _is_of_words_alone(path: str) -> bool:
+    """Whether each line of a column file is one word, apart from comments and starts of documents."""
+    lines = [line for line in read_lines(Path(path)) if line.strip() and DOCUMENT not in line]
+    words = [line for line in lines if not line.startswith("# ")]
+    return bool(words) and all(len(line.split()) == 1 for line in words)
 
 
 def unseen_notes(task_name: str, data: DataSpec) -> list[str]:

@@ -6,8 +6,9 @@ about, or refused by name; never read wrongly without a word.
 from __future__ import annotations
 
 import gzip
+import json
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -20,13 +21,18 @@ from tests.orchestrator.own_data.test_folder_kinds import (
     TEXTS,
     Kind,
     is_what_it_is,
+    json_lines,
+    lines,
+    ner,
     of_texts,
     of_words,
     refused,
     table,
     texts,
     train,
+    with_splits,
 )
+from tests.orchestrator.own_data.test_what_people_bring import csv_text
 from trials.draft import Lookup
 from trials.errors import PermafrostError
 
@@ -51,6 +57,41 @@ COLUMNS = renamed(NER, "train.txt dev.txt test.txt")
 CLASSES = {
     name: "".join(f"a film that somebody found {name}, number {i}\n" for i in range(20)) for name in ("pos", "neg")
 }
+CELLS = {"tokens": "sentence", "tags": "word_labels"}
+ASPECTS = [(f"a fine film {i // 2}", ("battery life", "screen")[i % 2], ("good", "bad")[i % 2], i) for i in range(60)]
+HIPE = "TOKEN\tNE-COARSE-LIT\tNE-COARSE-METO\tNE-FINE-LIT\tNE-FINE-METO\tNE-FINE-COMP\tNE-NESTED\tNEL-LIT\tNEL-METO\tMISC\n"
+
+
+def tagged(sign: str, as_tag: Callable[[str], str] = str) -> str:
+    """A sentence in one cell, its tags in another, with a sign between them."""
+    rows = [(" ".join(w for w, _ in row), sign.join(as_tag(t) for _, t in row)) for row in ner_of_lengths(40)]
+    return csv_text([("sentence", "word_labels"), *rows])
+
+
+def ner_of_lengths(n: int) -> list[list[list[str]]]:
+    return [[*row, *[["today", "O"]] * (i % 3)] for i, row in enumerate(ner(n))]
+
+
+def tags_as(read: Callable[[str], str]) -> dict[str, str]:
+    """Column files whose tags are written in another way."""
+    return with_splits(".txt", lambda n, s: lines([[[word, read(tag)] for word, tag in row] for row in ner(n, s)]))
+
+
+def hipe(end: str) -> dict[str, str]:
+    """Files of CLEF-HIPE, whose sentences end in a column, or else with the document."""
+
+    def make(n: int, start: int) -> str:
+        rows = [
+            f"# segment_iiif_link = https://x.example/{i}\n"
+            + "".join(f"{w}\t{t}\tO\t{t.lower() if t == 'o' else t}\tO\tO\tO\t_\t_\t{end if w.startswith('York') else '_'}\n"
+                      for w, t in row)
+            for i, row in enumerate(ner(n, start))
+        ]  # fmt: skip
+        return f"{HIPE}# language = en\n# document_id = d1\n" + ("" if "End" in end else "\n").join(rows)
+
+    return with_splits(".tsv", make)
+
+
 SHARDS = {f"train-0000{i}-of-00003.csv": table(texts(20, 20 * i), ("sentence", "label"), ",") for i in range(3)}
 KINDS: dict[str, Kind] = {
     # --- Column files whose names say their split, in folders whose names do not
@@ -129,6 +170,97 @@ KINDS: dict[str, Kind] = {
     "another label is none": of_texts(scale("a b unclear"), 40, options={"label_none": "unclear"}, notes=["20 of 60"]),
     "a label that is not there is none": refused(
         {**scale("good bad")}, "--label-none): unknown 'god', did you mean 'good'", label_none="god"
+    ),
+    # --- Tags of a sentence in one cell, tags in small letters
+    **{f"tags parted by {sign!r}": of_words(train(tagged(sign), ".csv"), 40, layout="csv", columns=CELLS)
+       for sign in (",", ", ", ";", "|")},
+    "tags of words parted by commas": of_words(
+        train(tagged(",", lambda tag: "DET" if tag == "O" else tag[2:]), ".csv"), 40, task="pos", layout="csv",
+        columns=CELLS,
+    ),
+    "texts with commas beside classes": of_texts(
+        train(csv_text([("sentence", "label"), *[(f"a film, calm, {i}", k) for i, (_, k) in enumerate(texts(40))]]),
+              ".csv"), 40, layout="csv",
+    ),
+    "all in small letters": of_words(tags_as(str.lower), *SPLITS, notes=["like 'b-loc', which is read as 'B-loc'"]),
+    "small prefixes beside a capital O": of_words(
+        tags_as(lambda tag: tag[0].lower() + tag[1:] if tag != "O" else tag), *SPLITS, notes=["'b-LOC'"]
+    ),
+    "a small o beside capital prefixes": of_words(tags_as(lambda tag: tag.replace("O", "o") if tag == "O" else tag), *SPLITS),
+    "small letters and underscores": of_words(
+        tags_as(lambda tag: tag.lower().replace("-", "_")), *SPLITS, notes=["like 'b_loc', which is read as 'B-loc'"]
+    ),
+    "one tag in small letters": refused(
+        train(lines([*ner(40), [["Acme", "b-org"], ["grows", "O"]]])), "'Acme' has the tag 'b-org', which is not a span"
+    ),
+    "parts of speech in small letters": of_words(
+        tags_as(lambda tag: {"O": "verb", "B": "noun", "I": "o"}[tag[0]]), *SPLITS, task="pos"
+    ),
+    # --- A second text that decides
+    "two choices beside a premise": of_texts(
+        train(json_lines({"premise": t, "choice1": f"one {t}", "choice2": f"another, longer {t}", "label": int(k)}
+                         for t, k in texts(40)), ".jsonl"), 40, layout="jsonl", text="premise",
+        notes=["not used: 'choice2', 'choice1' (--pair 'choice2' takes it as second texts"],
+    ),
+    "an aspect of a sentence": of_texts(
+        train(csv_text([("Sentence", "Aspect Term", "polarity", "from"), *ASPECTS]), ".csv"), 60, layout="csv",
+        text="Sentence", label="polarity", notes=["not used: 'Aspect Term' (--pair 'Aspect Term' takes it as second texts"],
+    ),
+    "an aspect that is asked for": of_texts(
+        train(csv_text([("Sentence", "Aspect Term", "polarity", "from"), *ASPECTS]), ".csv"), 60, layout="csv",
+        text="Sentence", label="polarity", pair="Aspect Term",
+        options={"text": "Sentence", "label": "polarity", "pair": "Aspect Term"},
+    ),
+    "a word in two contexts": of_texts(
+        train(json_lines({"word": "bank", "sentence1": t, "sentence2": f"{t} again", "label": bool(int(k))}
+                         | {"word": ("bank", "plant", "cell")[i % 3]} for i, (t, k) in enumerate(texts(60))), ".jsonl"),
+        60, layout="jsonl", text="sentence1", pair="sentence2", notes=["not used: 'word'"],
+    ),
+    # --- Blind tests
+    "a test file of words and comments": of_words(
+        {**COLUMNS, "test.txt": lines([[["# id 7 domain = en"], *[[word] for word, _ in row]] for row in ner(6)])},
+        40, 8, 0, notes=["test is left out, as it has no labels: each line has one column"],
+    ),
+    **{f"a test file of {tag}": of_words(
+        {**COLUMNS, "test.txt": lines([[[word, tag] for word, _ in row] for row in ner(6)])}, 40, 8, 0,
+        notes=[f"test is left out, as it has no labels: every label is {tag} (test.txt)"],
+    ) for tag in ("_", "-", "?")},
+    "a test file of the task's JSON without tags": of_words(
+        {f"{split}.json": json.dumps([{"tokens": [w for w, _ in row]} | ({} if split == "test" else {"tags": [t for _, t in row]})
+                                      for row in ner(n, n)]) for split, n in (("train", 40), ("dev", 8), ("test", 6))},
+        40, 8, 0, layout="jsonl", columns={"tokens": "tokens", "tags": "tags"},
+        notes=["test is left out, as it has no labels: there is no column 'tags'"],
+    ),
+    "a test table of which all labels are alike": of_texts(
+        {**TEXTS, "test.tsv": table([(t, "0") for t, _ in texts(30, 200)])}, 40, 8, 0,
+        notes=["test is left out, as it has no labels: every label is 0 (test.tsv)"],
+    ),
+    "a test table of which a few labels are alike, by chance": of_texts(
+        {**TEXTS, "test.tsv": table([(t, "0") for t, _ in texts(5, 200)])}, 40, 8, 5
+    ),
+    # --- CLEF-HIPE
+    "HIPE with ends of sentences": of_words(hipe("EndOfLine|EndOfSentence"), 40, 8, 6, columns={"tags": 1},
+        notes=["the tags are column 1 (--tags for another)"]),
+    "HIPE with a document a block": of_words(hipe("_"), 40, 8, 6, columns={"tags": 1}),
+    "HIPE's fine tags by the names of the header": of_words(
+        hipe("EndOfSentence"), 40, 8, 6, columns={"tokens": 0, "tags": 3}, options={"words": "TOKEN", "tags": "NE-FINE-LIT"}
+    ),
+    # --- Cells that are something else
+    "ids for words": refused(
+        train(lines([[[f"AID327{i:02}{n}", tag] for n, (_, tag) in enumerate(row)] for i, row in enumerate(ner(40, 3))]), ".txt"),
+        "which column holds the words? The first one has ids ('AID327000', ...)", "--words 0 --tags 1",
+    ),
+    "ids before words": refused(
+        train(lines([[[f"w-{i}0{n}", *word] for n, word in enumerate(row)] for i, row in enumerate(ner(40))]), ".txt"),
+        "The first one has ids", "--words 1 --tags 2, or",
+    ),
+    "ids before words, as somebody said": of_words(
+        train(lines([[[f"w-{i}0{n}", *word] for n, word in enumerate(row)] for i, row in enumerate(ner(40))]), ".txt"),
+        40, columns={"tokens": 1, "tags": 2}, options={"words": "1", "tags": "2"},
+    ),
+    "printed bytes": refused(
+        train(csv_text([("text", "label"), *[(str(t.encode()), k) for t, k in texts(40)]]), ".csv"),
+        "the texts in 'text' are bytes as Python prints them",
     ),
 }  # fmt: skip
 

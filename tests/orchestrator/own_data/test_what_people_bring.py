@@ -192,7 +192,8 @@ KINDS: dict[str, Kind] = {
     "answers about one label": of_texts(
         train(json_lines({"text": t, "label": "SPORT", "answer": ("accept", "reject", "ignore")[i % 3]}
                          for i, (t, _) in enumerate(texts(60))), ".jsonl"),
-        40, text="text", label="answer", layout="jsonl", notes=["texts without a label (empty) are left out: 20 of 60"],
+        40, text="text", label="answer", layout="jsonl",
+        notes=["texts without a label (rejected) are left out: 20 of 60"],
     ),
     "answers about several labels": of_texts(
         train(json_lines({"text": t, "label": f"L{k}", "answer": ("accept", "reject")[i % 4 == 3]}

@@ -37,6 +37,7 @@ _MOST_NAMES = 20  # of columns, in a message
 _NEARLY = 0.95  # of the rows; the others are left to the reader, which names them
 _ANSWERS = {"accept", "reject", "ignore"}
 _decimal_comma = re.compile(r"-?\d+,\d+")
+_bytes = re.compile(r"""b(?:'.*'|".*")""", re.DOTALL)
 _file_name = re.compile(r"\S+\.(txt|json|xml|html?|pdf|docx?|wav|mp3|png|jpe?g|gif|eml)", re.IGNORECASE)
 
 
@@ -65,6 +66,9 @@ def find_columns(path: Path, format_: str, given: Columns, task: Columns) -> tup
         columns = table.texts(given, task)
         table.refuse_what_is_no_class(columns)
         notes = [] if table.has_header else ["no header line"]
+        if given.pair is None and (unused := table.unused_texts(columns)):
+            listed = ", ".join(map(repr, unused[:3])) + (", ..." if unused[3:] else "")
+            notes.append(f"not used: {listed} (--pair {quoted(str(unused[0]))} takes it as second texts)")
         if columns.pair is not None and given.pair is None and given.text is not None:
             taken = f"{columns.pair!r} is taken as the second text of each pair"
             notes.append(f"{taken} (--pair {NO_PAIR} to leave it out)")
@@ -197,7 +201,9 @@ class _Table:
                 found[key] = [*column]
             elif column and all(isinstance(cell, str) for cell in column):
                 lists = [printed for printed in map(printed_list, column) if printed]
-                found[key] = [*(lists if len(lists) == len(column) else (cell.split(" ") for cell in column))]
+                joined = next((sign for sign in ",;|" if _are_joined(column, sign)), " ")
+                parts = (re.split(rf"\s*{re.escape(joined)}\s*" if joined != " " else " ", cell) for cell in column)
+                found[key] = [*(lists if len(lists) == len(column) else parts)]
         return found
 
     def _tags(self, sequences: Mapping[Column, list[Sequence[Any]]], task: Columns) -> Column | None:
@@ -272,6 +278,15 @@ class _Table:
         name = str(text).strip().lower()
         others = [b for a, b in PAIRS if a == name] + [a for a, b in PAIRS if b == name]
         return next((self.lower[name] for name in others if name in self.lower), None)
+
+    def unused_texts(self, columns: Columns) -> list[Column]:
+        """The columns that are not taken and whose cells hold words, not all the same; the longest texts first."""
+        taken = (columns.text, columns.pair, columns.label)
+        unused = [
+            key for key in self.plain if key not in taken and str(key).strip().lower() not in DOCUMENTS
+            and len({*self.cells[key]}) > 1 and sum(map(_has_words, self.cells[key])) > len(self.cells[key]) / 2
+        ]  # fmt: skip
+        return sorted(unused, key=self._length, reverse=True)
 
     def _length(self, key: Column) -> int:
         return sum(map(len, self.cells[key]))
@@ -356,11 +371,22 @@ class _Table:
                     "here. Keep one label a row, or write a column for each label and give one of them."
                 )
         texts = self.cells.get(columns.text, []) if columns.text is not None else []
+        if texts and all(map(_bytes.fullmatch, texts)):
+            raise DataError(
+                f"{self.path}: the texts in {columns.text!r} are bytes as Python prints them ({quoted(texts[0])}). "
+                "Decode them before they are written: `text.decode('utf-8')`."
+            )
         if texts and all(map(_file_name.fullmatch, texts)):
             raise DataError(
                 f"{self.path}: the texts in {columns.text!r} are names of files ({quoted(texts[0])}). Write what the "
                 "files hold into the column, or put them into a folder for each class."
             )
+
+
+def _are_joined(cells: Sequence[str], sign: str) -> bool:
+    """Whether a sign, and no space, parts what most cells hold, as it does tags of a sentence."""
+    parts = [re.split(rf"\s*{re.escape(sign)}\s*", cell) for cell in cells]
+    return 2 * sum(len(each) > 1 for each in parts) > len(cells) and not any(" " in p for each in parts for p in each)
 
 
 def _split(label: Any) -> list[str]:
@@ -375,6 +401,13 @@ def _parsed(value: Any) -> Any:
     with suppress(ValueError, RecursionError):
         return json.loads(value)
     return printed_list(value) or value
+
+
+def _has_words(cell: str) -> bool:
+    """Whether a cell is words, not a number, a code or an address."""
+    return (
+        all(re.fullmatch(r"[^\W\d_]+", word.strip("\"'.,;:!?()-")) for word in cell.split()[:1]) and cell.strip() != ""
+    )
 
 
 def _is_nested(value: Any) -> bool:

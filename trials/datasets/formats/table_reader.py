@@ -18,11 +18,20 @@ from pathlib import Path
 from typing import Any
 
 from trials.datasets.broken_lines import check_keys, convert_all
-from trials.datasets.column_names import NO_PAIR
+from trials.datasets.column_names import NO_PAIR, REJECTED
 from trials.datasets.corpus import CORPUS_FORMATS, Sentence, Text
 from trials.datasets.formats.table_evidence import document_column, find_columns
 from trials.datasets.layout import FORMAT_LAYOUTS, Asked, FormatLayout
-from trials.datasets.table_rows import TABLES, csv_delimiter, dialect_of, flat, parquet_rows, printed_list, rows_of
+from trials.datasets.table_rows import (
+    TABLES,
+    csv_delimiter,
+    dialect_of,
+    flat,
+    parquet_rows,
+    printed_list,
+    rows_of,
+    tags_of,
+)
 from trials.datasets.text_file import read_lines
 from trials.errors import DataError, quoted, unknown
 from trials.escaping import composed
@@ -118,7 +127,7 @@ def _by_name(asked: Mapping[str, str], place: str, value: Any) -> Cells:
     cells = {key: found[name] for key, name in asked.items()}
     answer = found.get("answer")  # of Prodigy: a label that was rejected is none
     if "label" in cells and (answer == "ignore" or (answer == "reject" and asked["label"] != "answer")):
-        cells["label"] = None
+        cells["label"] = REJECTED
     return cells
 
 
@@ -167,6 +176,8 @@ def _sentence(place: str, cells: Cells) -> Sentence:
     both = [cells[key] for key in SENTENCE_KEYS]
     lists = [printed_list(cell) if isinstance(cell, str) else None for cell in both]
     apart = [cell.split(" ") if isinstance(cell, str) else cell for cell in both]
+    if None in lists and all(isinstance(cell, str) for cell in both):
+        apart[1] = tags_of(both[1], len(apart[0]))
     tokens, tags = map(partial(_strings, place), SENTENCE_KEYS, apart if None in lists else lists)
     if len(tokens) != len(tags):
         raise DataError(f"{place}: {len(tokens)} tokens but {len(tags)} tags. Fix or delete this row.")

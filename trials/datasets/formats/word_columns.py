@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -22,6 +23,9 @@ from trials.errors import DataError, UnclearError, quoted
 from trials.spec import Columns
 
 _MOST_TAGS = 200  # the largest tag sets, those of CoNLL-2009's Czech apart, have fewer
+_COARSE = "ne-coarse-lit"  # of CLEF-HIPE's columns, those that its first task scores
+_id = re.compile(r"[A-Za-z]*\d{4,}|[A-Za-z]*\d*(?:[-_.]\d+)+")
+_CLEAR = 0.95  # of the words are ids
 _PLACEHOLDERS = frozenset("_-*")  # a column without content
 
 
@@ -36,12 +40,16 @@ def find_positions(path: Path, given: Columns | None, read: CorpusReader) -> tup
         DataError: The file cannot be read.
     """
     columns = given or Columns()
+    lines = read_lines(path)
+    header = header_line(lines)
+    columns = columns.model_copy(update={
+        key: header.index(str(name).lower()) for key, name in columns if str(name).lower() in header
+    })  # fmt: skip
     if columns.tokens is not None and columns.tags is not None:
         return columns, []
-    lines = read_lines(path)
     blocks = column_blocks(lines, columns.tags if isinstance(columns.tags, int) else -1)
     width, notes = usual_width(blocks), list[str]()
-    if header := header_line(lines):
+    if header:
         notes.append(f"the first line names the columns ({', '.join(header)}) and is no sentence")
     separator, leads = separator_of(lines)
     if leads:
@@ -53,16 +61,13 @@ def find_positions(path: Path, given: Columns | None, read: CorpusReader) -> tup
     rows = [line.cells for block in blocks for line in block if len(line.cells) >= width]
     values = [Counter(row[at] for row in rows) for at in range(width)]
     spans = [at for at, tags in enumerate(values) if TagEvidence.of(tags).are_spans]
+    spans = [header.index(_COARSE)] if _COARSE in header else spans
     if given is None and width == 2 and spans == [0]:
         notes.append("each line has the tag first, and then the word (--words and --tags for others)")
         return Columns(tokens=1, tags=0), notes
-    if columns.tokens is None and 0 in spans:
-        others = sorted({*range(width)} - {*spans}, key=lambda at: -len(values[at]))
-        raise UnclearError(
-            f"{path}: which column holds the words? The first one has tags of spans.",
-            _that_read(path, [{"words": at, "tags": 0} for at in others], read),
-        )
     is_counted = columns.tokens is None and width > 2 and is_numbered(blocks)
+    if columns.tokens is None and not header and not is_counted and values:
+        _refuse_no_words(path, values, spans, read)
     if is_counted:
         columns = columns.model_copy(update={"tokens": 1})
         notes.append("column 0 numbers the words of each sentence, so the words are column 1 (--words for another)")
@@ -70,6 +75,20 @@ def find_positions(path: Path, given: Columns | None, read: CorpusReader) -> tup
         columns = columns.model_copy(update={"tags": at})
         notes.append(f"the tags are column {at} (--tags for another)")
     return columns, notes
+
+
+def _refuse_no_words(path: Path, values: Sequence[Counter[str]], spans: Sequence[int], read: CorpusReader) -> None:
+    """Raise UnclearError where the first column holds tags of spans, or ids."""
+    ids = [word for word in values[0] if _id.fullmatch(word)]
+    has_ids = sum(values[0][word] for word in ids) >= _CLEAR * values[0].total()
+    tag = 0 if 0 in spans else spans[-1] if spans else len(values) - 1
+    ways = sorted({*range(len(values))} - {*spans, tag, 0}, key=lambda at: -len(values[at]))
+    if 0 in spans or has_ids:
+        what = "tags of spans" if 0 in spans else f"ids ({quoted(ids[0])}, ...)"
+        raise UnclearError(
+            f"{path}: which column holds the words? The first one has {what}.",
+            _that_read(path, [{"words": at, "tags": tag} for at in (*ways, *([0] if has_ids else []))], read),
+        )
 
 
 def _tags(
