@@ -7,7 +7,6 @@ WANDB_MODE=offline permafrost export runs --to wandb --into freezing
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections import Counter
@@ -17,7 +16,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from orchestrator.api.answering import NO_ANSWER, Answers, answers_of, chosen_sweep
+from orchestrator.api.answering import chosen_sweep
 from orchestrator.claims import running_drivers
 from orchestrator.config import options
 from orchestrator.config.console import DEFAULT_STORE, reported, stderr, stdout, step_progress
@@ -28,7 +27,6 @@ from orchestrator.storage.address import scrubbed
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.plans import planned_specs
 from trials.errors import ConfigError, PermafrostError, StoreError, one_line
-from trials.escaping import markdown
 from trials.plugins.optional_packages import require
 from trials.spec import TrialSpec
 
@@ -118,7 +116,7 @@ def _export(results: ResultStore, sweep: str, tracker: Tracker, *, follow: bool)
         except KeyboardInterrupt:
             if not follow:
                 raise
-    tracker.finish(_documents(results, sweep))
+    tracker.close()
     return len(sent)
 
 
@@ -152,18 +150,3 @@ def _send(
         if run.summary is not None:
             tracker.end(run, run.summary)
         sent[trial_id] = now
-
-
-def _documents(results: ResultStore, sweep: str) -> dict[str, str]:
-    """What the whole sweep found: `answer.json`, as `permafrost answer --json`, and `summary.md`. Raises StoreError."""
-    plan = chosen_sweep(results, sweep)
-    try:
-        answered = answers_of(results, planned_specs(plan), plan.asks)
-        lines = [text for answer in answered for text in (f"**{markdown(answer.heading)}**", markdown(answer.sentence))]
-    except ConfigError as error:  # the trials cannot be compared
-        answered, lines = Answers(), [markdown(f"no answer: {error}")]
-    text = "\n\n".join([f"# {markdown(sweep)}", *(lines or [NO_ANSWER])])
-    return {
-        "answer.json": json.dumps([answer.as_json() for answer in answered], indent=1),
-        "summary.md": f"{text}\n",
-    }

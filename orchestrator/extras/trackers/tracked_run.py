@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from orchestrator.analysis.cells import flatten
@@ -17,9 +17,7 @@ from trials.record import spent_s
 from trials.spec import TrialSpec
 
 Row = Mapping[str, Any]  # of a table of the store
-Setting = str | int | float | bool
 
-PREFIX = "permafrost."  # of all our tags
 _LONGEST = 470  # characters of a parameter or tag: the least that a tracker's server accepts, less an ellipsis
 _NO_METRICS = {"trial_id", "attempt", "step", "train_size", "seed", "seed_key", "freeze_depth", "freeze_embeddings"}
 
@@ -37,25 +35,24 @@ class TrackedRun:
     """A trial's newest attempt, as far as it has come.
 
     Attributes:
-        name: For people: printable, but any characters else.
         settings: By dotted name; no paths.
+        tags: What identifies it, and of what it is a run.
         began: Unix time.
         evaluations: By step.
         summary: Of the whole trial, at its last evaluation; None while it runs.
+        end_tags: How it ended, and where; empty while it runs.
         is_fine: Whether it completed or was pruned.
-        end_tags: In addition to `tags`, once it has ended.
     """
 
     trial_id: str
-    attempt: int
     name: str
-    settings: Mapping[str, Setting]
+    settings: Mapping[str, str | int | float | bool]
     tags: Mapping[str, str]
     began: float
     evaluations: Sequence[Measured]
-    summary: Measured | None = None
-    is_fine: bool = False
-    end_tags: Mapping[str, str] = field(default_factory=dict)
+    summary: Measured | None
+    end_tags: Mapping[str, str]
+    is_fine: bool
 
 
 class Tracker(Protocol):
@@ -73,8 +70,8 @@ class Tracker(Protocol):
         """Add the summary and close the run."""
         ...
 
-    def finish(self, documents: Mapping[str, str]) -> None:
-        """Add documents on the whole sweep (file name -> text) and close everything, runs without an end too."""
+    def close(self) -> None:
+        """Close the runs that have no end."""
         ...
 
 
@@ -85,33 +82,38 @@ def tracked_run(sweep: str, spec: TrialSpec, epochs: Sequence[Row], trial: Row |
     names = {"data.name": spec.data.name, "model.name": spec.model.name, "freeze.label": spec.freeze.label}
     freeze = {"freeze.strategy": spec.freeze.strategy, "freeze.depth": spec.freeze.depth}
     settings = flatten(spec.identity()) | names | freeze
-    tags = {"sweep": sweep, "trial_id": spec.trial_id, "attempt": first["attempt"], "setting": spec.cell_id}
     evaluations = [Measured(row["step"], row["time"].timestamp(), _numbers(row)) for row in epochs]
-    began = first["time"].timestamp() - (spent_s(first) if epochs else 0.0)
-    run = TrackedRun(
-        spec.trial_id,
-        first["attempt"],
-        _text(spec.label),
-        {_text(key): _setting(value) for key, value in settings.items() if value is not None},
-        _tags(tags),
-        began,
-        evaluations,
+    return TrackedRun(
+        trial_id=spec.trial_id,
+        name=_text(spec.label),
+        settings={
+            key: value if isinstance(value, bool | int | float) else _text(value)
+            for key, value in settings.items()
+            if value is not None
+        },
+        tags=_tags(sweep=sweep, trial_id=spec.trial_id, attempt=first["attempt"], setting=spec.cell_id),
+        began=first["time"].timestamp() - (spent_s(first) if epochs else 0.0),
+        evaluations=evaluations,
+        summary=None if trial is None else _summary(evaluations, trial),
+        end_tags={} if trial is None else _end_tags(trial),
+        is_fine=trial is not None and trial["state"] in ("completed", "pruned"),
     )
-    return run if trial is None else _ended(run, trial)
 
 
-def _ended(run: TrackedRun, trial: Row) -> TrackedRun:
+def _summary(evaluations: Sequence[Measured], trial: Row) -> Measured:
     metrics = {f"trial/{name}": number for name, number in _numbers(trial).items()}
     for split, column in (("best", "best_metrics"), ("test", "test_metrics")):
         metrics |= {f"{split}/{name}": float(number) for name, number in sorted(trial.get(column) or ())}
+    step, time = evaluations[-1][:2] if evaluations else (0, trial["time"].timestamp())
+    return Measured(step, time, metrics)
+
+
+def _end_tags(trial: Row) -> dict[str, str]:
     error = scrubbed(last_line(trial["error"])) if trial["error"] else None
-    tags = _tags({name: trial.get(name) for name in ("state", "device", "git_commit")} | {"error": error})
-    step, time = run.evaluations[-1][:2] if run.evaluations else (0, trial["time"].timestamp())
-    is_fine = trial["state"] in ("completed", "pruned")
-    return replace(run, summary=Measured(step, time, metrics), is_fine=is_fine, end_tags=tags)
+    return _tags(error=error, **{name: trial.get(name) for name in ("state", "device", "git_commit")})
 
 
-def safe_name(text: str) -> str:
+def folder_name(text: str) -> str:
     """A name from outside as that of one folder: letters, digits and `._+-`, no leading dot, at most 80 characters."""
     return re.sub(r"[^A-Za-z0-9._+-]+", "-", text).lstrip(".")[:80] or "_"
 
@@ -121,15 +123,9 @@ def _numbers(row: Row) -> dict[str, float]:
     return {name: float(numbers[name]) for name in sorted(numbers.keys() - _NO_METRICS)}
 
 
-def _setting(value: object) -> Setting:
-    if isinstance(value, bool | int | float):
-        return value
-    return _text(value if isinstance(value, str) else json.dumps(value))
+def _text(value: object) -> str:
+    return shortened(escaped(value if isinstance(value, str) else json.dumps(value)), _LONGEST)
 
 
-def _text(text: str) -> str:
-    return shortened(escaped(text), _LONGEST)
-
-
-def _tags(values: Mapping[str, object]) -> dict[str, str]:
-    return {PREFIX + name: _text(str(value)) for name, value in values.items() if value is not None}
+def _tags(**values: object) -> dict[str, str]:
+    return {f"permafrost.{name}": _text(value) for name, value in values.items() if value is not None}

@@ -31,7 +31,7 @@ def read_offline_run(path: Path) -> OfflineRun:
         match record.WhichOneof("record_type"):
             case "run":
                 run = record.run
-                found.about = {"id": run.run_id, "name": run.display_name, "group": run.run_group, "kind": run.job_type}
+                found.about = {"id": run.run_id, "name": run.display_name, "group": run.run_group}
                 found.config = _values(run.config.update)
             case "history":
                 found.history.append({"_step": record.history.step.num, **_values(record.history.item)})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +9,6 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from orchestrator.api.answering import answer
 from tests.orchestrator.extras.trackers.mlflow_server import mlflow_server
 from tests.orchestrator.extras.trackers.tracked_sweep import (
     BROKEN,
@@ -57,10 +55,10 @@ def client(tracked: Tracked) -> Any:
 
 
 def runs(tracked: Tracked, experiment: str) -> dict[str, Any]:
-    """The runs of an experiment by trial id, that of the sweep as `sweep`."""
+    """The runs of an experiment by trial id."""
     found = client(tracked).get_experiment_by_name(experiment)
     listed = client(tracked).search_runs([found.experiment_id])
-    by_trial = {run.data.tags.get("permafrost.trial_id", "sweep"): run for run in listed}
+    by_trial = {run.data.tags["permafrost.trial_id"]: run for run in listed}
     assert len(by_trial) == len(listed)
     return by_trial
 
@@ -73,12 +71,10 @@ def history(tracked: Tracked, run: Any, metric: str) -> list[tuple[int, int, str
 
 def content(tracked: Tracked, experiment: str) -> dict[str, Any]:
     """All that two experiments with the same runs have in common."""
-    sweep = runs(tracked, experiment)["sweep"].info.run_id
     found = {}
     for trial_id, run in runs(tracked, experiment).items():
         metrics = {name: history(tracked, run, name) for name in run.data.metrics}
-        tags = {name: text.replace(sweep, "SWEEP") for name, text in run.data.tags.items()}
-        found[trial_id] = (run.info.run_name, run.info.status, run.data.params, tags, metrics)
+        found[trial_id] = (run.info.run_name, run.info.status, run.data.params, run.data.tags, metrics)
     return found
 
 
@@ -87,12 +83,10 @@ def status(run: Any) -> tuple[str, str]:
 
 
 @pytest.mark.slow
-def test_every_trial_is_a_run_below_that_of_its_sweep(tracked: Tracked) -> None:
+def test_every_trial_is_a_run_that_says_how_it_ended(tracked: Tracked) -> None:
     found = runs(tracked, "live")
-    sweep = found.pop("sweep")
     assert found.keys() == {spec.trial_id for spec in SPECS}
-    assert {run.data.tags["mlflow.parentRunId"] for run in found.values()} == {sweep.info.run_id}
-    assert (sweep.info.run_name, sweep.info.status) == ("tiny", "FINISHED")
+    assert {run.data.tags["permafrost.sweep"] for run in found.values()} == {"tiny"}
     assert status(found[COMPLETE.trial_id]) == status(found[RETRIED.trial_id]) == ("FINISHED", "completed")
     assert status(found[DIVERGED.trial_id]) == ("FAILED", "diverged")
     assert status(found[BROKEN.trial_id]) == ("FAILED", "failed")
@@ -101,33 +95,24 @@ def test_every_trial_is_a_run_below_that_of_its_sweep(tracked: Tracked) -> None:
 
 
 @pytest.mark.slow
-def test_a_run_has_the_settings_and_every_evaluation_of_the_newest_attempt_and_the_sweep_the_answer(
-    tracked: Tracked, tmp_path: Path
-) -> None:
+def test_a_run_has_the_settings_and_every_evaluation_of_the_newest_attempt(tracked: Tracked) -> None:
     found = runs(tracked, "live")
-    run, sweep = found[RETRIED.trial_id], found["sweep"].info.run_id
+    run = found[RETRIED.trial_id]
     settings = {"freeze.strategy": "first_k", "freeze.depth": "2", "seed": "0", "data.name": escaped(HOSTILE)}
     assert settings.items() <= run.data.params.items()
     times = (1_750_000_060_000, 1_750_000_120_000)
     assert history(tracked, run, "score") == [(13, times[0], "0.625"), (26, times[1], "0.75")]
     assert history(tracked, run, "test/accuracy") == [(26, times[1], "0.75")]
     assert math.isnan(found[DIVERGED.trial_id].data.metrics["dev_loss"])
-    answers, summary = (
-        Path(client(tracked).download_artifacts(sweep, name, str(tmp_path))).read_text(encoding="utf-8")
-        for name in ("answer.json", "summary.md")
-    )
-    assert json.loads(answers) == [each.as_json() for each in answer(str(tracked.folder / "results"))]
-    assert summary.startswith("# tiny\n")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("experiment", ["exported", "live"])
 def test_exports_give_the_runs_that_were_followed_and_none_twice(tracked: Tracked, experiment: str) -> None:
-    before, ids = content(tracked, "live"), {run.info.run_id for run in runs(tracked, "live").values()}
+    before = content(tracked, "live")
     for _ in range(2):
         export(experiment, tracked.folder)
     assert content(tracked, experiment) == content(tracked, "live") == before
-    assert {run.info.run_id for run in runs(tracked, "live").values()} == ids
 
 
 def test_a_server_that_is_down_or_not_named_is_told_in_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
