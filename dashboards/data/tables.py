@@ -65,7 +65,7 @@ _MACROS = (
     r"\providecommand{\trainedlayer}{\rule{0.1ex}{0.8ex}\rule{0.6ex}{0.1ex}\kern-0.6ex"
     r"\raisebox{0.7ex}[0pt][0pt]{\rule{0.6ex}{0.1ex}}\rule{0.1ex}{0.8ex}\kern0.25ex}",
 )
-_STRIPS = "Squares: embeddings, then layers; filled where frozen."
+STRIPS = "Squares: embeddings, then layers; filled where frozen."
 
 
 class _Column(NamedTuple):
@@ -93,7 +93,7 @@ def as_latex(
     if len(frame) > len(rows):
         parts.append(f"The first {len(rows)} of {len(frame):,} rows; the CSV has all.")
     has_strips = any(isinstance(value, FreezeName) and value.squares for name in frame for value in rows[name])
-    parts += [_STRIPS] * (has_strips and bool(caption))
+    parts += [STRIPS] * (has_strips and bool(caption))
     kind = "table*" if is_wide else "table"
     lines = [
         *_MACROS,
@@ -133,8 +133,9 @@ def _in_latex(cell: str) -> str:
 
 
 def _drawn(text: str) -> str:
-    """LaTeX with the squares of layer strips as rules: its fonts have no such characters."""
-    return text.replace(FROZEN, r"\frozenlayer{}").replace(TRAINED, r"\trainedlayer{}")
+    """LaTeX with the squares of layer strips as rules, as its fonts have no such characters."""
+    squares = text.replace(FROZEN, r"\frozenlayer{}").replace(TRAINED, r"\trainedlayer{}")
+    return squares.replace("±", r"$\pm$")  # its own character is a bitmap in many installations
 
 
 def _first_figure(frame: pd.DataFrame) -> int:

@@ -13,7 +13,8 @@ from dashboards.data.page_query import PageQuery, parse_query
 from dashboards.data.selection import Provenance, provenance, select, versions_of
 from dashboards.data.tables import FORMATS, as_csv, as_latex, formatted
 from dashboards.report.html import as_html
-from dashboards.report.pictures import KINDS, FigureRenderer
+from dashboards.report.paper import PaperFigure, paper_figures, paper_files
+from dashboards.report.pictures import KINDS, WIDTH, FigureRenderer
 from dashboards.report.sections import Section, sections
 from dashboards.views.kit.drawing import LIGHT
 from dashboards.views.kit.part import Drawn, Part, compute
@@ -126,6 +127,7 @@ def write_report(
     files = {"report.html": as_html(query.sweep, all_sections).encode()}
     for section in all_sections:
         files |= dict(_tables(section))
+        files |= dict(paper_files(section.selection, section.key, section.title, section.provenance.line))
     return write_files(folder, files, _pictures(all_sections, progress) if pictures else ())
 
 
@@ -161,12 +163,18 @@ def _tables(section: Section) -> Iterator[tuple[str, bytes]]:
 
 def _pictures(all_sections: Sequence[Section], progress: Progress) -> Iterator[tuple[str, bytes]]:
     drawn = [
-        (f"{section.key}-{part.name}", drawn.figure, section.provenance.line)
+        (PaperFigure(f"{section.key}-{part.name}", drawn.figure, WIDTH), section.provenance.line)
         for section in all_sections
         for part, drawn in section.parts
         if drawn.figure is not None
     ]
+    drawn += [
+        (figure, section.provenance.line)
+        for section in all_sections
+        for figure in paper_figures(section.selection, section.key)
+    ]
     with FigureRenderer() as renderer:
-        for n, (name, figure, source) in enumerate(drawn, start=1):
-            yield from ((f"figures/{name}.{kind}", renderer.picture(figure, kind, name, source)) for kind in KINDS)
+        for n, ((name, figure, width), source) in enumerate(drawn, start=1):
+            for kind in KINDS:
+                yield f"figures/{name}.{kind}", renderer.picture(figure, kind, name, source, width)
             progress("pictures", n, len(drawn))

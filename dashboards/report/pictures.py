@@ -70,12 +70,16 @@ class FigureRenderer:
         kaleido.stop_sync_server(silence_warnings=True)
         self._open.close()
 
-    def picture(self, figure: Figure, kind: str, name: str, source: str) -> bytes:
-        """A figure as one of `KINDS`, with the source of its numbers; PNG has twice the resolution, for print."""
+    def picture(self, figure: Figure, kind: str, name: str, source: str, width: int = WIDTH) -> bytes:
+        """A figure as one of `KINDS`, with the source of its numbers; PNG has twice the resolution, for print.
+
+        Args:
+            width: In CSS pixels, 96 in an inch of the SVG and PDF.
+        """
         import kaleido
 
         height = figure["layout"].get("height", 380)
-        options: dict[str, Any] = {"format": kind, "width": WIDTH, "height": height, "scale": 2 if kind == "png" else 1}
+        options: dict[str, Any] = {"format": kind, "width": width, "height": height, "scale": 2 if kind == "png" else 1}
         # Without ids of ours Plotly makes random ones.
         named = [{**trace, "uid": f"trace{n}"} for n, trace in enumerate(figure["data"])]
         drawn: bytes = kaleido.calc_fig_sync({**figure, "data": named}, opts=options)

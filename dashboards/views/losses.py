@@ -40,7 +40,9 @@ def draw_losses(info: LossPanels, look: Look) -> Figure:
     drawings = [PanelDrawing(panel, info.tolerance, across, room, look) for panel in panels]
     x = axis(f"saved of the {COSTS[info.cost]} (%)", range=[*across], zeroline=True)
     ys = [axis("loss (points)", range=[*drawing.ends], zeroline=True) for drawing in drawings]
-    drawn = grid(look, x, ys, [_heading(panel, len(panels)) for panel in panels], columns=columns, panel_height=pixels)
+    drawn = grid(
+        look, x, ys, [_heading(panel, len(panels), look) for panel in panels], columns=columns, panel_height=pixels
+    )
     drawn["margin"]["r"] = _HANDLE
     data: list[dict[str, Any]] = []
     for n, drawing in enumerate(drawings):
@@ -55,11 +57,11 @@ def draw_losses(info: LossPanels, look: Look) -> Figure:
     return with_note({"data": data, "layout": drawn}, look, info.note, note)
 
 
-def _heading(panel: LossPanel, n: int) -> str:
+def _heading(panel: LossPanel, n: int, look: Look) -> str:
     answer = panel.answer
     where = ", ".join(filter(None, [f"<b>{name(answer.corpus)}</b>", name(answer.model, 30) if n > 1 else ""]))
     score = "" if np.isnan(panel.baseline) else f"; nothing frozen: {points(panel.baseline)} %"
-    between = "<br>" if n > 1 else ", "
+    between = "<br>" if n > 1 or look.narrow else ", "
     return f"{where}{between}{answer.train_size:,} for training{score}"
 
 

@@ -1,0 +1,115 @@
+"""What a paper takes from a sweep: one table that fits a column, and the first figure in the widths of a page.
+
+A row is a setting: what is frozen, seeds, score with its standard deviation over seeds, loss with its interval, saving.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import pandas as pd
+
+from dashboards.data.page_query import COSTS
+from dashboards.data.selection import Selection
+from dashboards.data.tables import STRIPS, as_csv, as_latex
+from dashboards.views.kit.cards import answers_of_page, settings_of
+from dashboards.views.kit.cells import cells_of, hundredths, loss_columns, setting_columns
+from dashboards.views.kit.drawing import LOOKS, Figure
+from dashboards.views.kit.part import EmptyPartError, compute
+from dashboards.views.losses import LOSSES
+
+COLUMN_PIXELS, PAGE_PIXELS = 317, 662  # 3.3 and 6.9 inches, at 96 in an inch: letters of 12 pixels have 9 points
+_WIDTHS = {"column": ("light-narrow", COLUMN_PIXELS), "page": ("light", PAGE_PIXELS)}
+
+
+def paper_table(selection: Selection) -> pd.DataFrame:
+    """One row per setting, the baseline first; shares in percent, losses in points, positive where freezing is worse.
+
+    Columns: the train size if there are several, `frozen`, `seeds`, `<metric> (%)`, `sd (points)`, those of
+    `loss_columns`, `<cost> saved (%)`.
+
+    Raises:
+        EmptyPartError: There is no answer, so no loss has an interval that decides.
+    """
+    answers = answers_of_page(selection).answers
+    if not answers:
+        raise EmptyPartError("There is no setting to compare with the baseline.")
+    losses = pd.concat([settings_of(answer) for answer in answers])[["cell", "loss", "low", "high", "saved"]]
+    scores = cells_of(selection).table.drop(columns=["low", "high"])  # over seeds alone
+    table = scores.merge(losses, on="cell", how="left")
+    is_baseline = table["cell"] == table["baseline"]
+    table.loc[is_baseline, ["loss", "saved"]] = 0.0  # of itself
+    table = table[is_baseline | table["cell"].isin(losses["cell"])]
+    columns = setting_columns(table)
+    several = table["train_size"].nunique() > 1
+    return pd.DataFrame(
+        {
+            **{title: values for title, values in columns.items() if several or title == "frozen"},
+            "seeds": table["n"],
+            **hundredths(table, mean=f"{selection.value_name} (%)", std="sd (points)"),
+            **loss_columns(table),
+            **hundredths(table, saved=f"{COSTS[selection.query.cost]} saved (%)"),
+        }
+    )
+
+
+def paper_files(selection: Selection, key: str, title: str, source: str) -> Iterator[tuple[str, bytes]]:
+    """The table as CSV, and as LaTeX (booktabs) that fits a column; none where there is no answer."""
+    try:
+        table = paper_table(selection)
+    except EmptyPartError:
+        return
+    name = f"tables/{key}-paper"
+    yield f"{name}.csv", as_csv(table, source).encode()
+    cost = COSTS[selection.query.cost]
+    caption = (
+        f"{title}: {selection.value_name}, mean and standard deviation over n seeds; loss against nothing frozen, in "
+        "points and paired by seed, with an interval each end of which holds with chance 95 %; saved: "
+        f"{cost} in %. {STRIPS}"
+    )
+    yield f"{name}.tex", as_latex(_in_words(table), caption=caption, label=f"tab:{key}-paper", source=source).encode()
+
+
+def _in_words(table: pd.DataFrame) -> pd.DataFrame:
+    """The table with a score and its deviation in one cell, and a loss and its interval."""
+    score, deviation = (table.iloc[:, table.columns.get_loc("sd (points)") + at] for at in (-1, 0))
+    ends = zip(table["loss (points)"], table["from (points)"], table["to (points)"], strict=True)
+    named = table.assign(frozen=[getattr(name, "squares", "") or str(name) for name in table["frozen"]])
+    return (
+        named.loc[:, :"frozen"]
+        .assign(
+            **{
+                "n": table["seeds"],
+                "score (%)": [f"{_number(a)} ± {_number(b)}" for a, b in zip(score, deviation, strict=True)],
+                "loss": [f"{_number(loss)} [{_number(low)}, {_number(high)}]" for loss, low, high in ends],
+                "saved": table.iloc[:, -1].round(0).astype("Int64"),
+            }
+        )
+        .replace({"loss": {"0.0 [, ]": "0"}})
+    )
+
+
+def _number(value: float) -> str:
+    return f"{value:.1f}" if math.isfinite(value) else ""
+
+
+class PaperFigure(NamedTuple):
+    """The first figure in one width of a page.
+
+    Attributes:
+        width: In CSS pixels.
+    """
+
+    name: str
+    figure: Figure
+    width: int
+
+
+def paper_figures(selection: Selection, key: str) -> Iterator[PaperFigure]:
+    """Loss against saving, as wide as a column and as a page; none where there is nothing to draw."""
+    for word, (look, width) in _WIDTHS.items():
+        drawn = compute(LOSSES, selection, LOOKS[look])
+        if drawn.figure is not None and not drawn.why_empty:
+            yield PaperFigure(f"{key}-paper-{word}", drawn.figure, width)
