@@ -25,7 +25,7 @@ from dashboards.views.kit.cards import answers_of_page, cards_or_table, settings
 from dashboards.views.kit.drawing import LIGHT
 from dashboards.views.registry import PARTS
 from dashboards.views.trial_page import trial_page
-from dashboards.views.trials import answer_rows
+from dashboards.views.trials import RowsRequest, answer_rows
 from orchestrator.analysis.summary import CellSummary, summarise
 from orchestrator.api.model_card import model_card
 from orchestrator.config.quantities import points
@@ -220,7 +220,7 @@ SAYS_WHAT_IT_FROZE: dict[str, Callable[[ResultStore], str]] = {
     "answer": lambda store: CliRunner().invoke(app, ["answer", "--json", "--store", str(store.root)]).stdout,
     "model card": _card,
     "answer card": _answer_card,
-    "grid of trials": lambda store: str(answer_rows(selected(store), {})),
+    "grid of trials": lambda store: str(answer_rows(selected(store), RowsRequest())),
     "comparison": lambda store: prepare_scores(selected(store, f"?trials={_PICKED}")).to_csv(),
     "page of a trial": lambda store: str(trial_page(selected(store).snapshot, RULED[-1].trial_id, LIGHT)),
 }

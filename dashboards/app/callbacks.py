@@ -65,10 +65,10 @@ class PageCache:
         selection = select(snapshot, query)
         return replace(selection, notices=(*problems, *selection.notices))
 
-    def drawn(self, part: Part[Any], state: Mapping[str, object]) -> Drawn:
+    def drawn(self, part: Part[Any], search: str, scheme: str) -> Drawn:
         """A computed part. Its zoom and hidden traces survive new rows, but not a new query (`uirevision`)."""
         with self._turn:  # in turn: in parallel the first would be as late as the last
-            return self._draw(self.snapshot(), part.name, *_parsed(str(state["search"])), look_of(state))
+            return self._draw(self.snapshot(), part.name, *_parsed(search), look_of(scheme))
 
     def _computed(
         self, snapshot: Snapshot, name: str, query: PageQuery, problems: tuple[str, ...], look: Look
@@ -85,9 +85,9 @@ def _parsed(search: str) -> tuple[PageQuery, tuple[str, ...]]:
     return query.but(theme="auto", pause=False), problems
 
 
-def look_of(state: Mapping[str, object]) -> Look:
+def look_of(scheme: str) -> Look:
     """The colours of a page."""
-    return LOOKS.get(str(state.get("scheme")), LIGHT)
+    return LOOKS.get(scheme, LIGHT)
 
 
 def add_callbacks(app: dash.Dash, cache: PageCache) -> None:
@@ -114,23 +114,25 @@ def _add_pages(app: dash.Dash, cache: PageCache) -> None:
     )
     @validate_call
     def show_page(path: str, state: PageState) -> Any:
-        return *_page(cache, state), state
+        return *_page(cache, state), state.model_dump()
 
 
 def _page(cache: PageCache, state: PageState) -> tuple[Any, str]:
     """Components of a page, and the CSS classes of its controls."""
-    path = state["path"]
+    path = state.path
     prefix, _, item = path.rpartition("/")
     if prefix in ITEM_PAGES:
-        return ITEM_PAGES[prefix].build(cache.snapshot(), unquote(item), look_of(state)), "controls"
+        return ITEM_PAGES[prefix].build(cache.snapshot(), unquote(item), look_of(state.scheme)), "controls"
     view = VIEWS.get(path)
     if view is None:
         message = "This page does not exist. The links at the top lead to all pages."
         return dmc.Alert(message, title="Not found", color="red"), "controls"
-    selection = cache.select(state["search"])
+    selection = cache.select(state.search)
     title = html.H1(f"{view.title}: {view.question}", className="only-heard")
     first = next((part for part in view.parts if not part.on_demand), None)
-    parts = [part_card(part, cache.drawn(part, state) if part is first else None) for part in view.parts]
+    parts = [
+        part_card(part, cache.drawn(part, state.search, state.scheme) if part is first else None) for part in view.parts
+    ]
     shows = {"data-shows": _shows(view, selection)}
     content = [html.Div(_content(view, selection), id=part_id("content", path), **shows)]
     file = f"/page/{view.name}.html"
@@ -179,7 +181,7 @@ def _add_news(app: dash.Dash, cache: PageCache) -> None:
         registered = PARTS.get(name)
         if registered is None:
             return not_found(NO_FIGURE)
-        drawn = cache.drawn(registered, {"search": asked_search(), "scheme": scheme})
+        drawn = cache.drawn(registered, asked_search(), scheme)
         rows = table(drawn) if opened or registered.draw is None else None
         content = to_json_plotly({"graph": figure_of(registered, drawn), "table": rows})
         return Response(content, mimetype="application/json")
@@ -197,9 +199,9 @@ def _add_news(app: dash.Dash, cache: PageCache) -> None:
     @validate_call
     def show_content(state: PageState, version: int, name: Mapping[str, str], before: str) -> Any:
         view = VIEWS.get(name["part"])
-        if view is None or state["path"] != view.path:
+        if view is None or state.path != view.path:
             return no_update, no_update
-        selection = cache.select(state["search"])
+        selection = cache.select(state.search)
         shows = _shows(view, selection)
         return (no_update, no_update) if shows == before else (_content(view, selection), shows)
 
@@ -216,7 +218,7 @@ def _add_controls(app: dash.Dash, cache: PageCache) -> None:
     )
     @validate_call
     def make_controls(state: PageState) -> Any:
-        return shell.controls(), shell.switches(), state
+        return shell.controls(), shell.switches(), state.model_dump()
 
     @app.callback(
         output={
@@ -243,9 +245,9 @@ def _add_controls(app: dash.Dash, cache: PageCache) -> None:
     )
     @validate_call
     def show_controls(state: PageState, before: Mapping[str, Any] | None, lists: list[Any]) -> Any:
-        selection = cache.select(state["search"])
-        query, _ = parse_query(state["search"])
-        view = VIEWS.get(state["path"])
+        selection = cache.select(state.search)
+        query, _ = parse_query(state.search)
+        view = VIEWS.get(state.path)
         values = shell.chosen(view.resolved(selection) if view else selection, view) | {
             "theme": query.theme,
             "pause": query.pause,

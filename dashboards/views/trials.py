@@ -16,8 +16,8 @@ import dash_ag_grid as dag
 import dash_mantine_components as dmc
 import pandas as pd
 from dash import ClientsideFunction, Input, Output, State, dcc, html, no_update
-from pydantic import TypeAdapter, ValidationError, validate_call
-from typing_extensions import TypedDict
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, validate_call
+from pydantic.alias_generators import to_camel
 
 from dashboards.data.selection import Selection, listed, provenance
 from dashboards.data.tables import as_csv
@@ -32,27 +32,33 @@ from trials.metrics.metric import metric_label
 from trials.spec import Seeds
 
 
-class Condition(TypedDict, total=False):
-    """A condition on a column, as AG Grid sends it."""
+class Sent(BaseModel):
+    """Something that AG Grid sends, whose names are in camel case there."""
 
-    type: str
-    filter: str | float | None
-    filterTo: float | None
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
 
 
-class Filter(Condition, total=False):
+class Condition(Sent):
+    """A condition on a column."""
+
+    type: str = ""
+    filter: str | float | None = None
+    filter_to: float | None = None
+
+
+class Filter(Condition):
     """The conditions on a column; with several, `operator` is AND or OR."""
 
-    filterType: str
-    operator: str
-    conditions: list[Condition]
+    filter_type: str = ""
+    operator: str = ""
+    conditions: list[Condition] = []
 
 
-class Sort(TypedDict, total=False):
+class Sort(Sent):
     """A column and its direction."""
 
-    colId: str
-    sort: str
+    col_id: str = ""
+    sort: str = ""
 
 
 _FILTERS = TypeAdapter(dict[str, Filter])
@@ -60,7 +66,7 @@ _FILTERS = TypeAdapter(dict[str, Filter])
 
 def sorted_rows(rows: pd.DataFrame, model: Sequence[Sort]) -> pd.DataFrame:
     """The rows by the columns named, the first first; a name that is no column is ignored."""
-    keys = [(sort["colId"], sort.get("sort") == "asc") for sort in model if sort.get("colId") in rows]
+    keys = [(sort.col_id, sort.sort == "asc") for sort in model if sort.col_id in rows]
     if not keys:
         return rows
     return rows.sort_values([name for name, _ in keys], ascending=[up for _, up in keys], kind="stable", key=_in_order)
@@ -82,23 +88,21 @@ def filtered_rows(rows: pd.DataFrame, model: Mapping[str, Filter]) -> pd.DataFra
 
 def _matches(values: pd.Series, wanted: Filter) -> pd.Series:
     """Which values fulfil a column's filter, all of its conditions or any."""
-    masks = [
-        _fulfils(values, condition, str(wanted.get("filterType"))) for condition in wanted.get("conditions") or [wanted]
-    ]
+    masks = [_fulfils(values, condition, wanted.filter_type) for condition in wanted.conditions or [wanted]]
     joined = masks[0]
     for mask in masks[1:]:
-        joined = joined | mask if wanted.get("operator") == "OR" else joined & mask
+        joined = joined | mask if wanted.operator == "OR" else joined & mask
     return joined
 
 
 def _fulfils(values: pd.Series, condition: Condition, filter_type: str) -> pd.Series:
-    kind, value = condition.get("type"), condition.get("filter")
+    kind, value = condition.type, condition.filter
     if kind == "blank":
         return values.isna()
     if kind == "notBlank":
         return values.notna()
     if filter_type == "number" and not isinstance(value, str):
-        return _compared(values, str(kind), float(value or 0), condition.get("filterTo"))
+        return _compared(values, kind, float(value or 0), condition.filter_to)
     text, word = values.astype(str).str.lower(), str(value or "").lower()
     tests = {
         "contains": lambda: text.str.contains(word, regex=False),
@@ -108,7 +112,7 @@ def _fulfils(values: pd.Series, condition: Condition, filter_type: str) -> pd.Se
         "startsWith": lambda: text.str.startswith(word),
         "endsWith": lambda: text.str.endswith(word),
     }
-    return tests.get(str(kind), tests["contains"])()
+    return tests.get(kind, tests["contains"])()
 
 
 def _compared(values: pd.Series, kind: str, value: float, to: object) -> pd.Series:
@@ -128,8 +132,8 @@ def _compared(values: pd.Series, kind: str, value: float, to: object) -> pd.Seri
 def sort_of(text: str) -> list[Sort]:
     """Columns and directions of `score.desc,seed.asc`; the best first where the address names none."""
     pairs = [part.rpartition(".") for part in text.split(",") if part]
-    sorts = [Sort(colId=name, sort=way) for name, _, way in pairs if name and way in ("asc", "desc")]
-    return sorts or [Sort(colId="score", sort="desc")]
+    sorts = [Sort(col_id=name, sort=way) for name, _, way in pairs if name and way in ("asc", "desc")]
+    return sorts or [Sort(col_id="score", sort="desc")]
 
 
 def filters_of(text: str) -> dict[str, Filter]:
@@ -182,13 +186,13 @@ _ALWAYS = ("picked", "trial_id", "score", "freeze", "seed", "state")
 _STATES = {"completed or pruned": ["completed", "pruned"], "not ended": ["running", "planned", "missing"]}
 
 
-class RowsRequest(TypedDict, total=False):
-    """What AG Grid sends when it needs rows."""
+class RowsRequest(Sent):
+    """Which rows the grid needs."""
 
-    startRow: int | None
-    endRow: int | None
-    filterModel: dict[str, Filter] | None
-    sortModel: list[Sort] | None
+    start_row: int | None = None
+    end_row: int | None = None
+    filter_model: dict[str, Filter] | None = None
+    sort_model: list[Sort] | None = None
 
 
 def trials_content(selection: Selection) -> Any:
@@ -225,7 +229,7 @@ def trials_content(selection: Selection) -> Any:
 def _grid(selection: Selection) -> Any:
     """The grid, empty until it asks for rows."""
     columns = _columns(selection)
-    shown, sorts = _shown(selection, columns), {sort["colId"]: sort["sort"] for sort in sort_of(selection.query.sort)}
+    shown, sorts = _shown(selection, columns), {sort.col_id: sort.sort for sort in sort_of(selection.query.sort)}
     order = list(sorts)
     defined = [
         _column(name, label)
@@ -245,7 +249,10 @@ def _grid(selection: Selection) -> Any:
             "autoHeaderHeight": True,
         },
         columnSize="sizeToFit",
-        filterModel=filters_of(selection.query.filters),
+        filterModel={
+            name: wanted.model_dump(by_alias=True, exclude_unset=True)
+            for name, wanted in filters_of(selection.query.filters).items()
+        },
         dashGridOptions={
             "cacheBlockSize": 100,
             "maxBlocksInCache": 10,
@@ -307,8 +314,8 @@ def _column(name: str, label: str) -> dict[str, Any]:
 def answer_rows(selection: Selection, asked: RowsRequest) -> dict[str, Any]:
     """The rows that a grid requests."""
     selection = listed(selection)
-    rows = _asked_rows(selection, asked.get("filterModel") or {}, asked.get("sortModel") or [])
-    start, end = asked.get("startRow") or 0, asked.get("endRow") or 100
+    rows = _asked_rows(selection, asked.filter_model or {}, asked.sort_model or [])
+    start, end = asked.start_row or 0, asked.end_row or 100
     page = rows.iloc[max(start, 0) : max(end, 0)].copy()
     page["id"] = page["trial_id"]
     page["picked"] = page["trial_id"].isin(selection.query.trials)
@@ -340,7 +347,7 @@ def _listed_rows(selection: Selection) -> pd.DataFrame:
 
 
 def _asked_rows(selection: Selection, filters: Mapping[str, Filter], sorts: Sequence[Sort]) -> pd.DataFrame:
-    return sorted_rows(filtered_rows(_rows(selection), filters), sorts or [Sort(colId="score", sort="desc")])
+    return sorted_rows(filtered_rows(_rows(selection), filters), sorts or [Sort(col_id="score", sort="desc")])
 
 
 def _rows(selection: Selection) -> pd.DataFrame:
@@ -391,7 +398,7 @@ def add_trial_callbacks(app: dash.Dash, select: Callable[[str], Selection]) -> N
     )
     @validate_call
     def show_rows(asked: RowsRequest | None, state: PageState) -> Any:
-        return no_update if asked is None else answer_rows(select(state["search"]), asked)
+        return no_update if asked is None else answer_rows(select(state.search), asked)
 
 
 VIEW = View(

@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar, cast
 
 import dash
 import pandas as pd
-from typing_extensions import TypedDict
+from pydantic import BaseModel
 
 from dashboards.data.frames import Snapshot
 from dashboards.data.selection import Selection
@@ -117,7 +117,7 @@ def why_empty(selection: Selection) -> str:
 SHARED_CONTROLS = ("sweep", "corpus", "model", "setup", "size", "strategy", "embeddings", "metric", "split")
 
 
-class PageState(TypedDict):
+class PageState(BaseModel):
     """What a browser shows.
 
     Attributes:

@@ -24,23 +24,19 @@ def store(tmp_path: Path) -> ResultStore:
     return write_store(tmp_path / "store", TRIALS, Invented(state=lambda spec: "completed" if spec.seed < 2 else None))
 
 
-def _state(search: str = "", scheme: str = "light") -> dict[str, str]:
-    return {"search": search, "scheme": scheme}
-
-
 def test_a_part_is_computed_once_for_a_query_and_a_scheme(store: ResultStore) -> None:
     cache = PageCache(Frames(store))
-    first = cache.drawn(STRIP, _state())
-    assert cache.drawn(STRIP, _state("?theme=dark&pause=1")) is first
-    assert cache.drawn(STRIP, _state(scheme="dark")) is not first
-    assert cache.drawn(STRIP, _state("?split=test")) is not first
+    first = cache.drawn(STRIP, "", "light")
+    assert cache.drawn(STRIP, "?theme=dark&pause=1", "light") is first
+    assert cache.drawn(STRIP, "", "dark") is not first
+    assert cache.drawn(STRIP, "?split=test", "light") is not first
 
 
 def test_new_rows_are_drawn_and_keep_what_a_person_did_to_the_figure(store: ResultStore) -> None:
     cache = PageCache(Frames(store))
-    before = cache.drawn(STRIP, _state()).figure
+    before = cache.drawn(STRIP, "", "light").figure
     append(store, TRIALS, Invented(state=lambda spec: "completed" if spec.seed == 2 else None))
-    after = cache.drawn(STRIP, _state()).figure
+    after = cache.drawn(STRIP, "", "light").figure
     assert before is not None
     assert after is not None
     assert before["data"] != after["data"]

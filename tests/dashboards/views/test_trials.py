@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -26,11 +27,12 @@ ABOVE, BELOW = {"type": "greaterThan", "filter": 0}, {"type": "lessThan", "filte
 
 
 def _rows(selection: Selection, **asked: Any) -> list[dict[str, Any]]:
-    return list(answer_rows(selection, cast("RowsRequest", {"startRow": 0, "endRow": 100, **asked}))["rowData"])
+    request = RowsRequest.model_validate({"startRow": 0, "endRow": 100, **asked})
+    return list(answer_rows(selection, request)["rowData"])
 
 
 def test_only_the_rows_asked_for_come_and_all_are_counted(selection: Selection) -> None:
-    found = answer_rows(selection, {"startRow": 3, "endRow": 5})
+    found = answer_rows(selection, RowsRequest(start_row=3, end_row=5))
     assert (len(found["rowData"]), found["rowCount"]) == (2, 15)
 
 
@@ -90,6 +92,12 @@ def test_a_setting_that_varies_is_a_column_and_a_constant_one_is_hidden(tmp_path
         False, True, True,
     )  # fmt: skip
     assert {row["set:optim.lr"] for row in _rows(both)} == {1e-5, 1e-3}
+
+
+def test_the_grid_begins_with_the_filters_of_the_address_as_it_sent_them(selection: Selection) -> None:
+    sent = {"seed": {"filterType": "number", "operator": "OR", "conditions": [ABOVE, {**BELOW, "filterTo": 3.0}]}}
+    filtered = select(selection.snapshot, PageQuery(filters=json.dumps(sent)))
+    assert trials_content(filtered).children[1].filterModel == sent
 
 
 def test_columns_that_a_visitor_invents_are_no_columns(selection: Selection) -> None:
