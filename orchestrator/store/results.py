@@ -39,7 +39,7 @@ from orchestrator.store.plans import (
     read_plan,
     write_plan,
 )
-from orchestrator.store.schema import ALL_TABLES, CHECKPOINTS, SCHEMA_VERSION
+from orchestrator.store.schema import ALL_TABLES, CHECKPOINTS, MEASURED_COLUMNS, SCHEMA_VERSION
 from trials.errors import StoreError
 from trials.record import State
 from trials.spec import TrialSpec
@@ -135,9 +135,9 @@ class ResultStore:
 
     def _completed(self) -> tuple[pa.Table, frozenset[tuple[str, int]]]:
         """The rows of completed attempts, and those of them that have lost rows."""
-        trials = self._parts["trials"].read(columns=["trial_id", "attempt", "state", "row_counts"])
+        trials = self._parts["trials"].read(columns=["trial_id", "attempt", "state", "row_counts", *MEASURED_COLUMNS])
         trials = trials.filter(pc.equal(trials["state"], State.COMPLETED))
-        tables = {name: self._parts[name].read(columns=["trial_id", "attempt"]) for name in NEEDED}
+        tables = {name: self._parts[name].read(columns=["trial_id", "attempt", "values"]) for name in NEEDED}
         return trials, frozenset(lost_rows(trials, tables))
 
     def _report_lost(self, trial_ids: Collection[str]) -> None:

@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from orchestrator.storage.storage import Storage
 from trials.metrics.metric import METRICS as REGISTERED
@@ -195,6 +196,8 @@ COLUMNS: dict[str, Columns] = {
 TABLES = {table: pa.schema([(name, kind) for name, (kind, _) in columns.items()]) for table, columns in COLUMNS.items()}
 EPOCHS, TRIALS, TAGS, PREDICTIONS, CONTRIBUTIONS = TABLES.values()
 
+MEASURED_COLUMNS = tuple(field.name for field in TRIALS if pa.types.is_floating(field.type))
+
 # One row per ended attempt, written after its row in `trials`: the evidence where a row in `trials` was lost, which
 # only `store verify` reads.
 COMMITS = pa.schema([("trial_id", pa.string()), ("attempt", pa.int32())])
@@ -216,7 +219,9 @@ _KEY_COLUMNS = {column for keys in KEYS.values() for column in keys}
 
 
 def unusable(rows: pa.Table) -> str | None:
-    """Why no reader can use some of the rows of a table: keys without a value, or states that are none."""
+    """Why no reader can use some of the rows of a table: keys without a value, states that are none, numbers on which
+    answers rest that are not finite.
+    """
     for name in rows.column_names:
         if name in _KEY_COLUMNS and (n := rows[name].null_count):
             return f"{n} rows have no {name}"
@@ -224,4 +229,33 @@ def unusable(rows: pa.Table) -> str | None:
         strange = set(rows["state"].unique().to_pylist()) - set(State)
         if strange:
             return f"{min(map(repr, strange))[:40]} is not a state"
+        return _strange_number(rows.filter(pc.equal(rows["state"], State.COMPLETED)))
+    if "values" in rows.column_names and _has_strange(pc.list_flatten(rows["values"])):
+        of_trials = zip(rows["trial_id"].to_pylist(), rows["values"], strict=True)
+        trial_id = next(i for i, values in of_trials if values.is_valid and _has_strange(values.values))
+        return f"what sentences contribute to the score of trial {trial_id} is not finite"
     return None
+
+
+def _has_strange(values: pa.Array) -> bool:
+    return bool(values.null_count or pc.any(_is_strange(values, _MOST_SCORE)).as_py())
+
+
+def _strange_number(rows: pa.Table) -> str | None:
+    floats = [name for name in rows.column_names if pa.types.is_floating(rows.schema.field(name).type)]
+    for name in floats:
+        wrong = _is_strange(rows[name], _MOST_SCORE if name == "best_score" else _MOST)
+        if name != "best_score":  # NaN is what was not measured
+            wrong = pc.and_(wrong, pc.invert(pc.fill_null(pc.is_nan(rows[name]), False)))
+        strange = rows.filter(wrong)
+        for row in strange.select(["trial_id", name]).slice(0, 1).to_pylist():
+            return f"{name} of trial {row['trial_id']} is {row[name]}, which nothing has measured"
+    return None
+
+
+_MOST_SCORE, _MOST = 1e9, 1e100  # beyond them squares and sums may overflow; FLOPs have at most 1e30
+
+
+def _is_strange(values: pa.Array, most: float) -> pa.Array:
+    """Of each number whether nothing that was measured can be it; a null is fine."""
+    return pc.fill_null(pc.invert(pc.less_equal(pc.abs(values), most)), False)

@@ -90,9 +90,8 @@ def test_a_plan_of_such_a_name_is_said_and_no_command_follows_it(
         with pytest.raises(typer.Exit) as ended:
             report(store.address, sweep)
         assert ended.value.exit_code == 5
-    assert [found.wrong for found in check_store(store.storage).findings] == [
-        f"not a readable plan ({name!r} is not the sweep of its folder)"
-    ]
+    wrong = f"not a readable plan ({name!r} is not the sweep of its folder)"
+    assert wrong in [found.wrong for found in check_store(store.storage).findings]
     assert contents(tmp_path) == before
 
 
@@ -130,3 +129,10 @@ def test_a_manifest_that_leads_out_of_its_folder_is_none(name: str, tmp_path: Pa
     manifest["files"][0]["name"] = name
     (folder / "manifest.json").write_text(json.dumps(manifest))
     assert read_manifest(folder) is None
+
+
+@each("path", ["a\0b", "x" * 5_000, "~nosuchuser/results", "results," + "x" * 5_000])
+def test_a_store_at_no_possible_path_is_one_line_and_exit_code_2(path: str) -> None:
+    with pytest.raises(ConfigError, match="not a path") as refused:
+        open_store(path)
+    assert (refused.value.exit_code, str(refused.value).count("\n")) == (2, 0)

@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from safetensors import SafetensorError, deserialize
 
+from orchestrator.config.quantities import counted
 from orchestrator.storage.open_storage import open_storage
 from orchestrator.storage.storage import BrokenError, NewerError, Storage
 from orchestrator.store.parts import BrokenPart, PartFolder, is_part, latest, repeated
@@ -43,7 +44,7 @@ from trials.record import State
 
 _AGAIN = "it runs again at the next launch"
 _MEANS = {  # what the loss of a part means
-    "predictions": "its trials have no predictions, but stay complete",
+    "predictions": "its trials lack predictions, but stay complete",
     "commits": "lost rows of `trials` may go unnoticed",
 }
 
@@ -71,17 +72,31 @@ class Report:
     Attributes:
         notes: Remarks on what does no harm.
         states: Trials by the state that readers show, or `not ended`.
+        without_predictions: Completed trials that have lost predictions and nothing else.
     """
 
     store: str
     findings: list[Finding] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     states: dict[str, int] = field(default_factory=dict)
+    without_predictions: int = 0
 
     @property
     def ok(self) -> bool:
         """Whether nothing is wrong."""
         return not self.findings
+
+    @property
+    def verdict(self) -> str:
+        """What is there and what is not, in a line."""
+        if self.ok:
+            return "intact."
+        parts = [f"{counted(len(self.findings), 'problem')}."]
+        if any(found.means != _MEANS["predictions"] for found in self.findings):
+            parts.append("The same launch runs again what is lost.")
+        if n := self.without_predictions:
+            parts.append(f"Predictions of {counted(n, 'trial')} are lost; nothing runs again for them.")
+        return " ".join(parts)
 
     def find(self, place: str, wrong: str, means: str) -> None:
         """Add a finding."""
@@ -194,19 +209,8 @@ def _check_rows(tables: dict[str, pa.Table], report: Report) -> None:
         if isinstance(spec := checked_spec(row["spec"], row["trial_id"]), str):
             report.find(f"trial {row['trial_id']}", spec, "another version may have written it")
     ended, completed = set(_pairs(trials)), set(_pairs(trials.filter(pc.equal(trials["state"], State.COMPLETED))))
-    lost = lost_rows(trials, {name: latest(tables[name], KEYS[name]) for name in COUNTED})
-    needed = {pair for pair, by_table in lost.items() if not by_table.keys().isdisjoint(NEEDED)}
+    needed = _check_lost(tables, completed, report)
     whole = {trial_id for trial_id, _ in completed - needed}  # trials that do not run again
-    spared = list[str]()
-    for (trial_id, attempt), by_table in lost.items():
-        what = "; ".join(f"{there:,} of {n:,} rows of {table} are there" for table, (there, n) in by_table.items())
-        if (trial_id, attempt) in completed & needed and trial_id not in whole:
-            report.find(f"trial {trial_id}", f"attempt {attempt} is completed, but {what}", _AGAIN)
-        else:
-            spared.append(f"trial {trial_id}: {what}")
-    if spared:
-        more = f", like {len(spared) - 1:,} others" if len(spared) > 1 else ""
-        report.notes.append(f"{spared[0]}; nothing runs again for that{more}.")
     for trial_id, attempt in sorted(pair for pair in set(_pairs(commits)) - ended if pair[0] not in whole):
         wrong = f"attempt {attempt} has ended, but its row in `trials` is lost"
         report.find(f"trial {trial_id}", wrong, _AGAIN)
@@ -215,6 +219,30 @@ def _check_rows(tables: dict[str, pa.Table], report: Report) -> None:
             f"commits: {without} ended attempts are not in it (their driver was killed, or a part is lost); if their "
             "rows in `trials` are lost, too, nothing will tell."
         )
+
+
+def _check_lost(tables: dict[str, pa.Table], completed: set[tuple[str, int]], report: Report) -> set[tuple[str, int]]:
+    """Report the rows that ended attempts have lost; the attempts that lack some on which numbers rest."""
+    lost = lost_rows(tables["trials"], {name: latest(tables[name], KEYS[name]) for name in COUNTED})
+    needed = {pair for pair, by_table in lost.items() if not by_table.keys().isdisjoint(NEEDED)}
+    whole = {trial_id for trial_id, _ in completed - needed}  # trials that do not run again
+    spared, without_predictions = list[str](), list[str]()
+    for (trial_id, attempt), by_table in lost.items():
+        what = "; ".join(f"{there:,} of {n:,} rows of {table} are there" for table, (there, n) in by_table.items())
+        if (trial_id, attempt) in completed & needed and trial_id not in whole:
+            report.find(f"trial {trial_id}", f"attempt {attempt} is completed, but {what}", _AGAIN)
+        elif (trial_id, attempt) in completed - needed:
+            without_predictions.append(f"trial {trial_id}: {what}")
+        else:
+            spared.append(f"trial {trial_id}: {what}")
+    report.without_predictions = len(without_predictions)
+    if without_predictions:
+        more = f", like {len(without_predictions) - 1:,} others" if len(without_predictions) > 1 else ""
+        report.find("predictions", f"{without_predictions[0]}{more}", _MEANS["predictions"])
+    if spared:
+        more = f", like {len(spared) - 1:,} others" if len(spared) > 1 else ""
+        report.notes.append(f"{spared[0]}; nothing runs again for that{more}.")
+    return needed
 
 
 def _pairs(rows: pa.Table) -> Iterator[tuple[str, int]]:

@@ -49,8 +49,7 @@ def verify(store: options.Store = DEFAULT_STORE, as_json: options.Json = False) 
                 _line(f"note: {note}")
             if report.states:
                 _line("trials: " + ", ".join(f"{n:,} {state}" for state, n in report.states.items()))
-            n = counted(len(report.findings), "problem")
-            _line(f"{report.store}: " + ("intact." if report.ok else f"{n}. The same launch runs again what is lost."))
+            _line(f"{report.store}: {report.verdict}")
     raise typer.Exit(int(not report.ok))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import math
 import os
 import shutil
 from collections.abc import Iterator
@@ -16,9 +17,10 @@ import pytest
 from orchestrator.extras.store_care.check import check_store
 from orchestrator.storage.storage import FolderStorage, Storage
 from orchestrator.store import ResultStore, open_store
+from orchestrator.store.parts import PartFolder
 from orchestrator.store.plans import SweepPlan
 from orchestrator.store.results import MARKER
-from orchestrator.store.schema import SCHEMA_VERSION, VERSION_KEY, stamped
+from orchestrator.store.schema import ALL_TABLES, SCHEMA_VERSION, VERSION_KEY, stamped
 from tests.builders import make_spec
 from tests.drivers import running
 from tests.examples import ALL, each
@@ -129,16 +131,39 @@ def test_a_missing_part_of_any_table_is_found(real: Real, tmp_path: Path, table:
     assert sum(LOST[table] in wrong for wrong in found) == 2  # one a trial
 
 
-@each("table, said", [
-    ("commits", "commits: 2 ended attempts are not in it (their driver was killed, or a part"),
-    ("predictions", "0 of 16 rows of predictions are there; nothing runs again for that, like 1 others."),
-])  # fmt: skip
-def test_what_costs_no_trial_is_a_note(real: Real, tmp_path: Path, table: str, said: str) -> None:
+def test_what_costs_nothing_is_a_note(real: Real, tmp_path: Path) -> None:
     copy = real.copy(tmp_path)
-    shutil.rmtree(copy / table)
+    shutil.rmtree(copy / "commits")
     report = check_store(copy)
     (note,) = report.notes
-    assert (report.ok, said in note) == (True, True)
+    assert report.ok
+    assert "commits: 2 ended attempts are not in it (their driver was killed, or a part" in note
+
+
+def test_the_last_line_says_that_predictions_are_lost(real: Real, tmp_path: Path) -> None:
+    copy = real.copy(tmp_path)
+    shutil.rmtree(copy / "predictions")
+    report = check_store(copy)
+    (finding,) = report.findings
+    assert finding.wrong.endswith("0 of 16 rows of predictions are there, like 1 others")
+    assert report.verdict == "1 problem. Predictions of 2 trials are lost; nothing runs again for them."
+
+
+@each("table, column, value", [
+    ("trials", "best_score", math.inf), ("trials", "best_score", math.nan), ("trials", "best_score", 1e308),
+    ("trials", "train_s", -math.inf), ("contributions", "values", [math.nan]),
+])  # fmt: skip
+def test_a_number_that_nothing_measured_is_found_with_its_trial_and_left_out(
+    real: Real, tmp_path: Path, table: str, column: str, value: object
+) -> None:
+    copy = real.copy(tmp_path)
+    parts = PartFolder(FolderStorage(copy / table), ALL_TABLES[table])
+    rows = parts.read().to_pylist()
+    shutil.rmtree(copy / table)
+    parts.append([rows[0] | {column: value}])
+    parts.append(rows[1:])
+    assert any(f"trial {rows[0]['trial_id']} is" in found.wrong for found in check_store(copy).findings)
+    assert rows[0]["trial_id"] not in ResultStore(copy).completed_ids()
 
 
 # --- Disks that fail
