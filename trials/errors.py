@@ -159,6 +159,18 @@ def is_device_gone(error: BaseException) -> bool:
     return is_device_broken(error) and any(word in str(error).lower() for word in _GONE)
 
 
+class RecordingError(RuntimeError):
+    """A training step cannot be recorded as a CUDA graph. torch goes on capturing, so dropout and `empty_cache` fail:
+    the process has to end. The next one knows of it and trains without graphs, so no trial is lost.
+    """
+
+
+def is_recording_failed(error: BaseException) -> bool:
+    """Whether an error is a RecordingError, or was raised because of one, or while one was handled."""
+    before = _before(error)
+    return isinstance(error, RecordingError) or (before is not None and is_recording_failed(before))
+
+
 _CUDA_SAYS = (  # the last two: of torch after a recording of a CUDA graph that failed
     "cuda error",
     "cublas_status_",

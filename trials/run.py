@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from trials.cache.encoding import EncodedCorpus, encode_for
-from trials.errors import PreemptedError
+from trials.errors import PreemptedError, is_recording_failed
 from trials.hardware.device import Clock, EnergyMeter, PeakMemory, default_device, device_name, start_device
 from trials.models.family import StepMode
 from trials.models.load import LoadedModel
@@ -27,7 +27,7 @@ from trials.tasks.task import as_score
 from trials.training.checkpoint import Checkpoints, TrialState
 from trials.training.final_scores import BestEpoch, FinalScores, final_scores
 from trials.training.freeze_course import FreezeSchedule
-from trials.training.gradient_check import checked_mode
+from trials.training.gradient_check import checked_mode, refuse_graphs
 from trials.training.loop import evaluate, never
 from trials.training.new_training import new_model, new_training, train_subset
 
@@ -172,8 +172,13 @@ def _train_to(stop: int, state: TrialState, checkpoints: Checkpoints | None, clo
     while training.step < stop:
         before = training.flops
         meter.start()
-        with clock("train_s"), state.dropout.drawn():
-            state.losses += state.course.train_to(stop, pause)
+        try:
+            with clock("train_s"), state.dropout.drawn():
+                state.losses += state.course.train_to(stop, pause)
+        except Exception as error:
+            if is_recording_failed(error):
+                refuse_graphs(state.spec, training.device, error)
+            raise
         state.train_s += clock.take("train_s")
         state.flops = known_sum((state.flops, training.flops - before))
         state.accrue(energy_j=meter.stop())

@@ -12,6 +12,7 @@ from trials.errors import (
     PreemptedError,
     is_device_gone,
     is_out_of_memory,
+    is_recording_failed,
 )
 from trials.record import State
 
@@ -33,7 +34,7 @@ def failure(error: Exception) -> tuple[State, str]:
     text = "".join(traceback.format_exception(error)).strip()
     if is_out_of_memory(error):
         return State.OUT_OF_MEMORY, text
-    if is_device_gone(error):
+    if is_device_gone(error) or is_recording_failed(error):
         return State.LOST, text
     return (State.UNAVAILABLE if transient else State.FAILED), text
 

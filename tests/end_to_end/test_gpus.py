@@ -104,6 +104,21 @@ def test_a_card_that_torch_lists_and_cannot_use_gets_no_trial_and_is_named(
 
 
 @pytest.mark.cluster
+@pytest.mark.usefixtures("gpus")
+def test_no_trial_is_lost_where_one_cannot_record_a_step_and_its_process_is_useless_afterwards(
+    sweep: Path, tmp_path: Path, permafrost: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STAND_IN_UNRECORDABLE", "1")
+    monkeypatch.setenv("PERMAFROST_CACHE", str(tmp_path / "cache"))
+    done = permafrost("launch", "--sweep", sweep, "--store", tmp_path / "store", *TWO)
+    assert done.returncode == 0, done.stderr
+    assert "lost: trials.errors.RecordingError: CUDA error: a training step cannot be recorded" in done.stderr
+    rows = open_store(tmp_path / "store").trials().to_pylist()
+    assert [(row["state"], row["step_mode"]) for row in rows] == [("completed", "padded")] * 2
+    assert all("cannot be recorded" in row["refused_modes"] for row in rows)
+
+
+@pytest.mark.cluster
 @pytest.mark.parametrize("gpus", [0], indirect=True)
 @pytest.mark.usefixtures("gpus")
 def test_a_worker_sees_what_ray_gives_it_and_a_gpu_that_torch_cannot_use_gets_no_trial() -> None:

@@ -81,8 +81,46 @@ def patch_device(device: Any) -> None:
     device.reserved_peak = lambda: HELD if visible() else None
 
 
+class FailingRecorder:
+    """A recorder that fails in a trial, not in the check. As on a card, torch then goes on capturing: what works no
+    longer in such a process does not here.
+    """
+
+    def __init__(self, device: Any) -> None: ...
+
+    def warm_up(self, step: Callable[[], Any]) -> Any:
+        return step()
+
+    def record(self, step: Any) -> Callable[[], Any]:
+        if step.args[0].n_steps != sys.modules["trials.training.gradient_check"].N_RECORDED:
+            torch: Any = sys.modules["torch"]
+            torch.nn.functional.dropout = failing("Offset increment outside graph capture encountered unexpectedly.")
+            torch.cuda.empty_cache = failing("captures_underway.empty() INTERNAL ASSERT FAILED")
+            torch.cuda.is_initialized = lambda: True
+            raise RuntimeError("operation not permitted when stream is capturing")
+        return step  # type: ignore[no-any-return]
+
+
+def failing(text: str) -> Callable[..., Any]:
+    def fails(*given: Any, **more: Any) -> Any:
+        raise RuntimeError(text)
+
+    return fails
+
+
+def patch_loop(loop: Any) -> None:
+    if "STAND_IN_UNRECORDABLE" in os.environ:
+        loop.CudaGraphRecorder = FailingRecorder
+
+
+def patch_check(check: Any) -> None:
+    if "STAND_IN_UNRECORDABLE" in os.environ:
+        check.MODES["cpu"] = check.MODES["cuda"]
+
+
 PATCHES: dict[str, Callable[[Any], None]] = {
     "torch": patch_torch, "trials.hardware.machine": patch_machine, "trials.hardware.device": patch_device,
+    "trials.training.loop": patch_loop, "trials.training.gradient_check": patch_check,
 }  # fmt: skip
 
 

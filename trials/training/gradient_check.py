@@ -37,6 +37,7 @@ from trials.errors import (
     DivergedError,
     MissingError,
     ModelError,
+    RecordingError,
     is_device_broken,
     is_device_gone,
     is_out_of_memory,
@@ -140,7 +141,7 @@ def checked_mode(spec: TrialSpec, device: torch.device) -> CheckedMode:
     for mode in MODES[device.type]:
         if mode == "graphs" and graphs_are_off():
             continue
-        fault = _fault(spec.model, TASKS[spec.task].head, spec.dropout, spec.lora, spec.precision, mode, device)
+        fault = _fault(Case.of(spec, mode, device))
         if fault == "":
             return CheckedMode(mode, "; ".join(refused))
         if fault is not None:
@@ -154,54 +155,81 @@ def checked_mode(spec: TrialSpec, device: torch.device) -> CheckedMode:
     )
 
 
+class Case(NamedTuple):
+    """What a verdict depends on, beside versions."""
+
+    spec: ModelSpec
+    head: Head
+    dropout: float | None
+    lora: LoraSpec | None
+    precision: str
+    mode: StepMode
+    device: torch.device
+
+    @classmethod
+    def of(cls, spec: TrialSpec, mode: StepMode, device: torch.device) -> Case:
+        """The steps of a trial in a mode."""
+        return cls(spec.model, TASKS[spec.task].head, spec.dropout, spec.lora, spec.precision, mode, device)
+
+    @property
+    def config(self) -> Any:
+        """That of the model that is tried."""
+        return small_config(self.spec, self.head, self.dropout)
+
+    @property
+    def digest(self) -> str:
+        """The name of its verdict on this node, with today's versions."""
+        versions = [VERSION, torch.__version__, transformers.__version__, _driver(), _cudnn(self.device)]
+        place = [*versions, device_name(self.device), self.mode, self.precision, torch.get_float32_matmul_precision()]
+        what = f"{place} {self.head} {self.lora} {family_of(self.spec)} {self.config.to_json_string(use_diff=False)}"
+        return hashlib.sha256(what.encode()).hexdigest()[:24]
+
+
+def refuse_graphs(spec: TrialSpec, device: torch.device, error: BaseException) -> None:
+    """Keep for this node, for a day, that a step of such a trial cannot be recorded, which ends this process."""
+    _keep_failure(Case.of(spec, "graphs", device).digest, error)
+
+
+def _verdict_file(digest: str) -> Path:
+    """Raises OSError where there is no room for a cache."""
+    return node_folder("gradient_checks", digest, 1 << 12) / "ratio.json"
+
+
+def _keep_failure(digest: str, error: BaseException) -> None:
+    failed = {"fault": f"it failed ({reason(error)})", "until": time.time() + FAILURE_KEPT_S}
+    with suppress(OSError):
+        write_json(_verdict_file(digest), failed, digest)
+
+
 @cache
-def _fault(
-    spec: ModelSpec,
-    head: Head,
-    dropout: float | None,
-    lora: LoraSpec | None,
-    precision: str,
-    mode: StepMode,
-    device: torch.device,
-) -> str | None:
-    """What is wrong with a mode on this node; empty if nothing is, None if the model cannot run in it."""
-    config, products = small_config(spec, head, dropout), torch.get_float32_matmul_precision()
-    place = [
-        VERSION,
-        torch.__version__,
-        transformers.__version__,
-        device_name(device),
-        _driver(),
-        _cudnn(device),
-        mode,
-        precision,
-    ]
-    what = f"{place} {products} {head} {lora} {family_of(spec)} {config.to_json_string(use_diff=False)}"
-    digest = hashlib.sha256(what.encode()).hexdigest()[:24]
+def _fault(case: Case) -> str | None:
+    """What is wrong with a mode on this node; empty if nothing is, None if the model cannot run in it.
+
+    Raises:
+        RecordingError: Steps as graphs left CUDA useless in this process.
+    """
+    digest, mode = case.digest, case.mode
     with ExitStack() as stack:
         kept: Path | None = None
-        with suppress(OSError):  # there may be no room for a cache
-            folder = node_folder("gradient_checks", digest, 1 << 12)
-            stack.enter_context(locked(folder / ".lock"))  # of workers that start together, one tries
-            kept = folder / "ratio.json"
+        with suppress(OSError):
+            kept = _verdict_file(digest)
+            stack.enter_context(locked(kept.with_name(".lock")))  # of workers that start together, one tries
         if kept is not None:
             with suppress(OSError, ValueError):
                 found = read_checked_json(kept, digest)
                 if not isinstance(found, dict) or time.time() < found["until"]:
                     return _as_fault(found)
         try:
-            found = tried_mode(spec, head, config, lora, precision, mode, device)
+            found = tried_mode(case.spec, case.head, case.config, case.lora, case.precision, mode, case.device)
         except RuntimeError as error:  # of a kernel, or of the recording; not kept, as it may have been a passing one
-            if is_out_of_memory(error):
+            broken = is_device_broken(error)
+            if is_out_of_memory(error) or is_device_gone(error) or (broken and mode != "graphs"):
                 raise
-            fault = f"it failed ({reason(error)})"
-            if is_device_broken(error):  # kept where recording broke it, so that the next process does not try it
-                if mode == "graphs" and kept is not None and not is_device_gone(error):
-                    with suppress(OSError):
-                        write_json(kept, {"fault": fault, "until": time.time() + FAILURE_KEPT_S}, digest)
-                raise
-            wait_for(device)  # raises where CUDA answers no longer: then this process has to end
-            return _said(mode, fault)
+            if broken:
+                _keep_failure(digest, error)
+                raise RecordingError(f"CUDA error: recorded steps fail: {error}") from error
+            wait_for(case.device)  # raises where CUDA answers no longer: then this process has to end
+            return _said(mode, f"it failed ({reason(error)})")
         if kept is not None:
             with suppress(OSError):
                 write_json(kept, found, digest)

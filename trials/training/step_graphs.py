@@ -20,7 +20,7 @@ from typing import Protocol
 import torch
 from torch import nn
 
-from trials.errors import is_out_of_memory, reason
+from trials.errors import RecordingError, is_out_of_memory, reason
 from trials.training.batching import Batch
 
 Step = Callable[[Batch], torch.Tensor]  # trains on a batch and returns its loss
@@ -91,8 +91,7 @@ class _Graph:
         except RuntimeError as error:
             if is_out_of_memory(error):  # a capture ends well then
                 raise
-            # torch leaves its stream and its allocator capturing: dropout and `empty_cache` fail from here on.
-            raise RuntimeError(f"CUDA error: a training step cannot be recorded ({reason(error)})") from error
+            raise RecordingError(f"CUDA error: a training step cannot be recorded ({reason(error)})") from error
 
     def replay(self, batch: Batch) -> torch.Tensor:
         """Train on a batch of the same shape and return its loss."""

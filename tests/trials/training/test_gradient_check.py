@@ -16,12 +16,14 @@ import pytest
 import torch
 from torch.nn import functional
 
+from orchestrator.execution.failures import failure
 from tests.examples import each
 from tests.trials.conftest import CPU, TrialMaker, records_of, save_tiny_model
 from tests.trials.training.recorders import Recorders, Rerunning
-from trials.errors import MissingError, is_device_broken
+from trials.errors import MissingError, RecordingError, is_device_broken
 from trials.models import padding_free
 from trials.models.family import MODEL_FAMILIES, Head, StepMode
+from trials.record import State
 from trials.spec import ModelSpec
 from trials.training import device_loader, gradient_check, loop
 from trials.training.batching import Batch, collate
@@ -295,27 +297,36 @@ def test_gradients_that_are_no_numbers_are_refused_as_a_kernels(
 
 
 class FailingRecorder(Rerunning):
-    """One whose recording fails; torch then goes on capturing."""
+    """One whose recording fails, of steps of the check or of a trial's; torch then goes on capturing."""
 
-    def record(self, step: Callable[[], torch.Tensor]) -> Callable[[], torch.Tensor]:
-        raise RuntimeError("operation not permitted when stream is capturing")
+    def __init__(self, *, in_check: bool) -> None:
+        super().__init__()
+        self._in_check = in_check
+
+    def record(self, step: Any) -> Callable[[], torch.Tensor]:
+        if (step.args[0].n_steps == gradient_check.N_RECORDED) == self._in_check:
+            raise RuntimeError("operation not permitted when stream is capturing")
+        return super().record(step)
 
 
+@pytest.mark.parametrize("in_check", [True, False])
 def test_after_a_recording_that_failed_the_process_ends_and_the_next_one_begins_with_padded(
-    make_trial: TrialMaker, monkeypatch: pytest.MonkeyPatch
+    in_check: bool, make_trial: TrialMaker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loop, "CudaGraphRecorder", lambda device: FailingRecorder())
+    monkeypatch.setattr(loop, "CudaGraphRecorder", lambda device: FailingRecorder(in_check=in_check))
     monkeypatch.setitem(MODES, "cpu", MODES["cuda"])
-    with pytest.raises(RuntimeError, match="cannot be recorded") as error:
-        checked_mode(make_trial("bert"), CPU)
+    spec = make_trial("bert", optim={"epochs": 3})
+    with pytest.raises(RecordingError, match="cannot be recorded") as error:
+        records_of(spec)
     assert is_device_broken(error.value)
+    assert failure(error.value)[0] is State.LOST
     gradient_check._fault.cache_clear()  # as in a new process
-    found = checked_mode(make_trial("bert"), CPU)
-    assert (found.mode, "graphs: it failed (CUDA error: a training step" in found.refused) == ("padded", True)
+    record = records_of(spec)[-1]
+    assert (record.step_mode, "cannot be recorded" in str(record.refused_modes)) == ("padded", True)
     gradient_check._fault.cache_clear()
     monkeypatch.setattr(time, "time", lambda: 1e12)  # the verdict is too old
-    with pytest.raises(RuntimeError, match="cannot be recorded"):
-        checked_mode(make_trial("bert"), CPU)
+    with pytest.raises(RecordingError, match="cannot be recorded"):
+        records_of(spec)
 
 
 @each(
