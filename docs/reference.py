@@ -26,7 +26,7 @@ from orchestrator.store.schema import COLUMNS, KEYS
 from orchestrator.sweeps.cluster_spec import ClusterSpec
 from orchestrator.sweeps.search_spec import SEARCHES
 from orchestrator.sweeps.sweep import SweepSpec
-from trials.datasets.corpus import CORPUS_FORMATS
+from trials.corpora.corpus import CORPUS_FORMATS
 from trials.draft import TrialDraft
 from trials.freeze.strategies import FREEZE_STRATEGIES
 from trials.metrics.metric import METRICS

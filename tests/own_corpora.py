@@ -6,8 +6,8 @@ import csv
 from collections.abc import Callable
 from pathlib import Path
 
-from trials.datasets.corpus import Sentence
-from trials.datasets.formats.conllu_reader import read_conllu
+from trials.corpora.corpus import Sentence
+from trials.corpora.formats.conllu_reader import read_conllu
 from trials.spec import Columns
 from trials.starter import treebank_path
 

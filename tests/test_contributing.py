@@ -25,7 +25,7 @@ from orchestrator.sweeps.search_spec import SEARCHES, less_is_better
 from tests.dashboards.views.made import made
 from tests.docs.snippets import DOCUMENTS
 from tests.trials.conftest import save_tiny_model
-from trials.datasets.corpus import CORPUS_FORMATS
+from trials.corpora.corpus import CORPUS_FORMATS
 from trials.draft import Lookup, TrialDraft
 from trials.errors import DataError
 from trials.freeze.strategies import FREEZE_STRATEGIES
@@ -34,7 +34,8 @@ from trials.models.family import MODEL_FAMILIES
 from trials.models.load import family_of, load_model
 from trials.plugins.registry import Registry
 from trials.sources.places.corpus_draft import DataDraft
-from trials.tasks.task import TASKS, read_corpus, words_of
+from trials.tasks.task import TASKS, words_of
+from trials.tasks.task_corpus import read_corpus
 
 GUIDE = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
 EXAMPLES = {
@@ -109,7 +110,7 @@ def test_a_family_divides_its_model_into_three_parts(run: Run, tmp_path: Path) -
 
 
 def test_a_format_is_read_under_its_word_and_names_the_broken_line(run: Run, tmp_path: Path) -> None:
-    run("trials/datasets/formats/slash_reader.py")
+    run("trials/corpora/formats/slash_reader.py")
     for split, tag in (("train", "NOUN"), ("dev", "VERB")):
         (tmp_path / f"{split}.txt").write_text(f"Ice/NOUN melts/VERB\nso/ADV it/{tag}\n")
     data = DataDraft(train=(str(tmp_path / "train.txt"),), dev=(str(tmp_path / "dev.txt"),), format="slashes")

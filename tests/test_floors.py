@@ -38,7 +38,7 @@ def texts() -> dict[str, str]:
 
 NAMES = {*TASKS, *FREEZE_STRATEGIES} - {"none"}  # which is a word of many lists
 # A corpus may have a column called `pos`, whatever its task.
-OWNERS = ("trials/tasks/", "trials/freeze/", "trials/datasets/", "orchestrator/own_data/task_guess.py")
+OWNERS = ("trials/tasks/", "trials/freeze/", "trials/corpora/", "orchestrator/own_data/task_guess.py")
 
 
 def test_only_tasks_and_strategies_know_their_names() -> None:

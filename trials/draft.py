@@ -34,7 +34,7 @@ from trials.spec import (
 )
 from trials.starter import STARTER
 from trials.tasks import TASKS
-from trials.tasks.task import counted_corpus, labelled
+from trials.tasks.task_corpus import counted_corpus, labelled
 
 K = ParamSpec("K")
 V = TypeVar("V")

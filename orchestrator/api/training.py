@@ -25,11 +25,11 @@ from orchestrator.store.plans import SweepPlan, planned_specs
 from orchestrator.sweeps.cluster_spec import find_cluster
 from orchestrator.sweeps.plan import Plan
 from orchestrator.sweeps.sweep import SweepSpec
-from trials.datasets.corpus import fingerprint
+from trials.corpora.corpus import fingerprint
 from trials.errors import ConfigError
 from trials.record import State
 from trials.spec import LabelParts, TrialSpec
-from trials.tasks.task import read_corpus
+from trials.tasks.task_corpus import read_corpus
 
 Keep = Literal["best", "all"]
 SEEDS = 3

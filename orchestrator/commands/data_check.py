@@ -22,13 +22,13 @@ from orchestrator.own_data.corpus_guess import NO_DEV, guess_draft
 from orchestrator.sweeps.corpus_words import corpus_lines, examples
 from orchestrator.sweeps.expansion import expand
 from orchestrator.sweeps.load_sweep import load_sweep
-from trials.datasets.corpus import SPLITS
+from trials.corpora.corpus import SPLITS
 from trials.draft import Lookup
 from trials.errors import ConfigError
 from trials.escaping import escaped
 from trials.spec import DataSpec
 from trials.tasks import TASKS
-from trials.tasks.task import labelled, read_corpus, reading_notes
+from trials.tasks.task_corpus import labelled, read_corpus, reading_notes
 
 _MOST_LABELS = 60  # of the table
 

@@ -16,11 +16,12 @@ from typing import Any
 import trials
 from orchestrator.store.plans import spec_columns
 from orchestrator.store.schema import EPOCHS
-from trials.datasets.corpus import Item, labels_of
+from trials.corpora.corpus import Item, labels_of
 from trials.plugins.loading import source_digests
 from trials.record import EpochRecord, SplitReport, State, loss_fall, trial_totals
 from trials.spec import TrialSpec
-from trials.tasks.task import read_corpus, words_of
+from trials.tasks.task import words_of
+from trials.tasks.task_corpus import read_corpus
 
 
 def epoch_row(spec: TrialSpec, attempt: int, record: EpochRecord) -> dict[str, Any]:

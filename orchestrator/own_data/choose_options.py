@@ -17,13 +17,13 @@ from typer.models import OptionInfo
 
 from orchestrator.config import options
 from orchestrator.config.console import DEFAULT_STORE
-from trials.datasets.corpus import CORPUS_FORMATS, SPLITS
-from trials.datasets.split_names import by_split
+from trials.corpora.converted import conversion_of
+from trials.corpora.corpus import CORPUS_FORMATS, SPLITS
+from trials.corpora.split_files import files_in
+from trials.corpora.split_names import by_split
 from trials.errors import ConfigError, MissingError, unknown
-from trials.sources.converted import conversion_of
 from trials.sources.places.corpus_draft import HELD_OUT, DataDraft, named_corpus
 from trials.sources.source import near_here
-from trials.sources.split_files import files_in
 from trials.spec import FEWEST_FOLDS, MOST_FOLDS, Columns, Files, Scheme
 from trials.starter import BUNDLED_TREEBANKS, STARTER
 from trials.tasks import TASKS

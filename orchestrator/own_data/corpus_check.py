@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from trials.datasets.corpus import SPLITS, Corpus, Item, document_indices, item_words, label_counts, word_counts
+from trials.corpora.corpus import SPLITS, Corpus, Item, document_indices, item_words, label_counts, word_counts
 
 # Upper bounds of the histogram's bins, in words.
 LENGTHS = (5, 10, 20, 40, 80)

@@ -11,16 +11,17 @@ from orchestrator.config.quantities import counted
 from orchestrator.own_data.choose_options import ChooseOptions, draft_of
 from orchestrator.own_data.task_guess import refuse_no_spans, task_of
 from orchestrator.sweeps.corpus_words import percent, split_size
-from trials.datasets.column_names import NO_PAIR
-from trials.datasets.corpus import Corpus, fingerprint, item_words
-from trials.datasets.layout import format_of, layout_of
-from trials.datasets.table_rows import TABLES
+from trials.corpora.column_names import NO_PAIR
+from trials.corpora.corpus import Corpus, fingerprint, item_words
+from trials.corpora.layout import format_of, layout_of
+from trials.corpora.table_rows import TABLES
 from trials.draft import Lookup
 from trials.errors import ConfigError, DataError, NoDevSplitError, UnclearError, spelled
 from trials.sources.places.corpus_draft import HELD_OUT, DataDraft, Located
 from trials.spec import Columns, DataSpec, Files
 from trials.tasks import TASKS
-from trials.tasks.task import read_corpus, reading_notes, unit_of
+from trials.tasks.task import unit_of
+from trials.tasks.task_corpus import read_corpus, reading_notes
 
 NO_DEV = "no dev split"
 SMALL, LARGER_SHARE = 1_000, 0.3  # items below which so much of train is held out, as a tenth decides nothing

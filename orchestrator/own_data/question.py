@@ -24,7 +24,7 @@ from orchestrator.sweeps.expansion import expand
 from orchestrator.sweeps.load_sweep import sweep_of_text
 from orchestrator.sweeps.named_paths import each_path, seen_from
 from orchestrator.sweeps.notes import plan_notes
-from trials.datasets.corpus import Corpus, Text, item_words
+from trials.corpora.corpus import Corpus, Text, item_words
 from trials.draft import Lookup
 from trials.errors import ConfigError, RefusedError
 from trials.escaping import composed
@@ -34,7 +34,7 @@ from trials.sources.places.model_draft import ModelDraft, named_model
 from trials.spec import ModelSpec
 from trials.starter import model_path
 from trials.tasks import TASKS
-from trials.tasks.task import read_corpus
+from trials.tasks.task_corpus import read_corpus
 
 SEEDS = 10  # that are planned where nobody knows how many trials fit the time (`time_budget.seeds_that_fit`)
 RATE_SEEDS = (1000, 1001)  # that choose rates, and no answer uses

@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from trials.datasets.broken_lines import BrokenLinesError
-from trials.datasets.cell_evidence import TagEvidence
-from trials.datasets.corpus import CORPUS_FORMATS, Item, Sentence
-from trials.datasets.formats.conllu_reader import TAGS
-from trials.datasets.layout import Layout
-from trials.datasets.table_rows import TABLES, column_cells, first_rows
+from trials.corpora.broken_lines import BrokenLinesError
+from trials.corpora.cell_evidence import TagEvidence
+from trials.corpora.corpus import CORPUS_FORMATS, Item, Sentence
+from trials.corpora.formats.conllu_reader import TAGS
+from trials.corpora.layout import Layout
+from trials.corpora.table_rows import TABLES, column_cells, first_rows
 from trials.errors import ConfigError, DataError, UnclearError, quoted
 from trials.spec import Files
 from trials.tasks import TASKS

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from orchestrator.config.quantities import size
-from trials.datasets.corpus import SPLITS, planned_stamps
+from trials.corpora.corpus import SPLITS, planned_stamps
 from trials.errors import ModelError
 from trials.models.model_files import planned_files
 from trials.outside.plain_files import path_inside

@@ -6,11 +6,12 @@ from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from orchestrator.config.quantities import counted
-from trials.datasets.corpus import Item, Text, item_words, label_counts, labels_of, word_counts
+from trials.corpora.corpus import Item, Text, item_words, label_counts, labels_of, word_counts
 from trials.errors import quoted
 from trials.spec import DataSpec
 from trials.tasks import TASKS
-from trials.tasks.task import read_corpus, unit_of
+from trials.tasks.task import unit_of
+from trials.tasks.task_corpus import read_corpus
 
 N_EXAMPLES = 3
 _MOST_CORPORA = 3  # whose examples a plan shows

@@ -8,7 +8,8 @@ from orchestrator.analysis.decision_plan import DIFFERING, labels_for, resolved_
 from orchestrator.config.quantities import counted
 from trials.spec import DataSpec
 from trials.tasks import TASKS
-from trials.tasks.task import read_corpus, unit_of
+from trials.tasks.task import unit_of
+from trials.tasks.task_corpus import read_corpus
 
 
 def dev_note(task: str, data: DataSpec, tolerance: float, n_seeds: int, held_out: float | None = None) -> str | None:

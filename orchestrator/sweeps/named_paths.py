@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.config.yaml_document import Document, KeyPath
-from trials.datasets.corpus import SPLITS
+from trials.corpora.corpus import SPLITS
 from trials.starter import BUNDLED_TREEBANKS, STARTER
 
 # The settings whose values are paths, and the keys around settings that are none themselves.

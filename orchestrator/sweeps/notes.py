@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 
 from orchestrator.sweeps.dev_resolution import dev_note
 from orchestrator.sweeps.sweep import SweepSpec
-from trials.datasets.corpus import item_words
+from trials.corpora.corpus import item_words
 from trials.draft import Lookup
 from trials.model_checks.checked_models import check_fit
 from trials.models.family import CAUSAL, is_causal
 from trials.spec import TrialSpec
 from trials.tasks import TASKS
-from trials.tasks.task import read_corpus, reading_notes, unseen_notes
+from trials.tasks.task_corpus import read_corpus, reading_notes, unseen_notes
 
 _SPECIALS = 2  # of an input, around its words
 

@@ -43,7 +43,7 @@ def test_a_link_out_of_a_corpus_folder_is_refused_by_name(target: str, tmp_path:
 
 @each("form", ["columns", "tsv", "csv", "jsonl", "conllu"], quick=1)
 def test_an_error_quotes_little_of_a_file(form: str, tmp_path: Path) -> None:
-    from trials.datasets.corpus import CORPUS_FORMATS
+    from trials.corpora.corpus import CORPUS_FORMATS
     from trials.spec import Columns
 
     secret = "".join(f"{n:04}" for n in range(500))

@@ -21,7 +21,7 @@ from orchestrator.store.schema import SCHEMA_VERSION, VERSION_KEY, stamped
 from tests.examples import each
 from tests.orchestrator.store.rows import prediction, trial
 from tests.trials.conftest import save_tiny_model
-from trials.datasets.formats.table_reader import read_parquet
+from trials.corpora.formats.table_reader import read_parquet
 from trials.errors import ConfigError, DataError, ModelError
 from trials.models.load import load_model, load_tokenizer
 from trials.sources.places.model_draft import ModelDraft, find_model
@@ -207,7 +207,7 @@ def test_an_index_of_weights_leads_to_no_other_folder(name: object, folder: Path
 
 def test_a_pipe_or_a_device_is_no_corpus(tmp_path: Path) -> None:
     """Reading one would wait for ever."""
-    from trials.datasets.corpus import fingerprint
+    from trials.corpora.corpus import fingerprint
 
     os.mkfifo(tmp_path / "train.conllu")
     for path in (tmp_path / "train.conllu", Path("/dev/zero")):

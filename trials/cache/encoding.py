@@ -24,14 +24,15 @@ import numpy as np
 
 from trials.cache.node_cache import existing_folder, fast_digest, node_folder, read_checked_json, write_json
 from trials.cache.set_up_work import SetUpWork, counted, note
-from trials.datasets.corpus import SPLITS, Item, document_indices
+from trials.corpora.corpus import SPLITS, Item, document_indices
 from trials.errors import reason
 from trials.models.load import has_token_types, load_tokenizer
 from trials.outside.plain_files import Stamp, stamp_of
 from trials.sources.cache import cache_root, discard, locked
 from trials.spec import DataSpec, ModelSpec, TrialSpec
 from trials.tasks import TASKS
-from trials.tasks.task import Encoding, Example, Split, read_corpus, unit_of, unseen_labels
+from trials.tasks.task import Encoding, Example, Split, unit_of, unseen_labels
+from trials.tasks.task_corpus import read_corpus
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from trials.cache.node_cache import read_checked_json, write_json
-from trials.datasets.corpus import SPLITS, Text, item_words
+from trials.corpora.corpus import SPLITS, Text, item_words
 from trials.errors import ModelError
 from trials.models.family import Head
 from trials.models.model_files import INDEX
@@ -30,7 +30,7 @@ from trials.sources.places.model_draft import attention_note
 from trials.spec import DataSpec, ModelSpec
 from trials.starter import model_path
 from trials.tasks import TASKS
-from trials.tasks.task import read_corpus
+from trials.tasks.task_corpus import read_corpus
 
 VERSION = 3  # of the checks: increment it when a model that passed might not pass again
 _LIBRARIES = ("transformers", "tokenizers", "torch")

@@ -18,7 +18,7 @@ import torch
 from torch.nn.functional import cross_entropy
 from transformers import PreTrainedTokenizerBase
 
-from trials.datasets.corpus import Item, Sentence, Text
+from trials.corpora.corpus import Item, Sentence, Text
 from trials.errors import ModelError, quoted, reason
 from trials.models.family import Head, ModelFamily, Parts, pool_at_last_subword
 from trials.models.load import (

@@ -9,8 +9,8 @@ from functools import partial
 
 import numpy as np
 
-from trials.datasets.broken_lines import convert_all
-from trials.datasets.corpus import Item, Text
+from trials.corpora.broken_lines import convert_all
+from trials.corpora.corpus import Item, Text
 from trials.errors import DataError, quoted
 from trials.metrics.label_table import TagScore, tag_table
 from trials.metrics.metric import Output, PredictedSplit

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from trials.datasets.cell_evidence import OUTSIDE
-from trials.datasets.corpus import Item, Sentence
-from trials.datasets.schemes import read_scheme, to_iob2
+from trials.corpora.cell_evidence import OUTSIDE
+from trials.corpora.corpus import Item, Sentence
+from trials.corpora.schemes import read_scheme, to_iob2
 from trials.errors import DataError
 from trials.metrics.label_table import TagScore, span_table, tag_table
 from trials.metrics.metric import Output, PredictedSplit

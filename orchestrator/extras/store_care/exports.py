@@ -18,7 +18,7 @@ from pyarrow import csv
 from orchestrator.store.plans import stored_spec
 from orchestrator.store.results import ResultStore
 from orchestrator.store.schema import COLUMNS, COMMIT_ORDER, KEYS, SCHEMA_VERSION
-from trials.datasets.corpus import SPLITS
+from trials.corpora.corpus import SPLITS
 from trials.errors import RefusedError, StoreError
 from trials.escaping import csv_cell, json_text
 

@@ -15,12 +15,12 @@ from orchestrator.store import ResultStore
 from orchestrator.store.schema import PREDICTIONS, TAGS
 from tests.builders import write_table, write_tagged_treebank, write_texts
 from tests.trials.conftest import save_tiny_model
-from trials.datasets.corpus import Sentence
+from trials.corpora.corpus import Sentence
 from trials.draft import Lookup, TrialDraft
 from trials.record import EpochRecord, State
 from trials.run import run_trial
 from trials.spec import Predictions, TrialSpec
-from trials.tasks.task import read_corpus
+from trials.tasks.task_corpus import read_corpus
 from trials.training.final_scores import AUTO_WORDS
 
 OPTIM = {"lr": 1e-3, "batch_size": 8, "epochs": 1}

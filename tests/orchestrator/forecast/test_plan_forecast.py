@@ -17,7 +17,7 @@ from tests.orchestrator.forecast.worlds import spec_of
 from tests.small_sweeps import POS, write_bank
 from trials.draft import Lookup, TrialDraft
 from trials.errors import MissingError
-from trials.tasks.task import read_corpus
+from trials.tasks.task_corpus import read_corpus
 
 INLINE = ClusterSpec(address="inline")
 

@@ -13,11 +13,11 @@ import pytest
 from orchestrator.own_data.choose_options import ChooseOptions
 from orchestrator.own_data.corpus_guess import guess_corpus
 from orchestrator.sweeps.corpus_words import corpus_lines, examples
-from trials.datasets.corpus import Text
+from trials.corpora.corpus import Text
 from trials.draft import Lookup
 from trials.errors import MissingError, PermafrostError
 from trials.sources.places.corpus_draft import DataDraft
-from trials.tasks.task import read_corpus
+from trials.tasks.task_corpus import read_corpus
 
 Sentences = Sequence[Sequence[Sequence[str]]]  # rows of columns
 

@@ -14,12 +14,12 @@ from orchestrator.own_data.question import NOTHING, SEEDS, Question, SweepFile, 
 from orchestrator.sweeps.expansion import expand
 from orchestrator.sweeps.load_sweep import declared_sweep
 from orchestrator.sweeps.sweep import SweepSpec
-from trials.datasets.corpus import Corpus, Item, Sentence, Text
+from trials.corpora.corpus import Corpus, Item, Sentence, Text
 from trials.draft import Lookup
 from trials.errors import RefusedError
 from trials.sources.places.model_draft import ModelDraft
 from trials.spec import TrialSpec
-from trials.tasks.task import read_corpus
+from trials.tasks.task_corpus import read_corpus
 
 LOOKUP = Lookup(offline=True)
 MODEL = LOOKUP.model(ModelDraft(folder="starter"))

@@ -35,11 +35,11 @@ from tests.orchestrator.own_data.test_folder_kinds import (
     with_splits,
     written,
 )
-from trials.datasets.corpus import Sentence, Text
+from trials.corpora.corpus import Sentence, Text
 from trials.draft import Lookup
 from trials.errors import PermafrostError
 from trials.spec import DataSpec
-from trials.tasks.task import read_corpus
+from trials.tasks.task_corpus import read_corpus
 
 
 def csv_text(rows: Sequence[Sequence[object]], **how: Any) -> str:

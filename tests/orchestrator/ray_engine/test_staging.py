@@ -14,7 +14,7 @@ from orchestrator.ray_engine.staging import enter, load_staged, stage, with_loca
 from tests.builders import write_tagged_treebank
 from tests.plugin_packages import fresh_plugins as fresh_plugins
 from tests.plugin_packages import install
-from trials.datasets.corpus import planned_stamps
+from trials.corpora.corpus import planned_stamps
 from trials.draft import Lookup, TrialDraft
 from trials.errors import DataError, ModelError
 from trials.freeze.strategies import FREEZE_STRATEGIES

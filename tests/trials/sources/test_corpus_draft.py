@@ -16,9 +16,9 @@ from pydantic import ValidationError
 from tests.builders import write_conllu, write_texts, write_treebank
 from tests.examples import each, refusal_of
 from tests.servers import UdServer
-from trials.datasets.corpus import load_corpus
+from trials.corpora.converted import conversion_of
+from trials.corpora.corpus import load_corpus
 from trials.errors import DataError
-from trials.sources.converted import conversion_of
 from trials.sources.places.corpus_draft import DataDraft
 from trials.spec import Columns, DataSpec
 from trials.tasks import TASKS

@@ -8,7 +8,7 @@ import pytest
 from transformers import AutoModel, AutoTokenizer
 
 from tests.examples import first
-from trials.datasets.formats.conllu_reader import read_conllu
+from trials.corpora.formats.conllu_reader import read_conllu
 from trials.sources.places.corpus_draft import DataDraft
 from trials.sources.places.model_draft import ModelDraft, find_model
 from trials.spec import Columns

@@ -14,7 +14,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 from tests.builders import write_conllu, write_table
 from tests.trials.conftest import CPU, TrialMaker, load_tiny
 from trials.cache.encoding import EncodedCorpus, encode_for
-from trials.datasets.corpus import Text
+from trials.corpora.corpus import Text
 from trials.draft import DraftError, Lookup, TrialDraft
 from trials.tasks import TASKS
 from trials.tasks.task import Encoding, Example

@@ -10,11 +10,12 @@ import pytest
 from tests.examples import each
 from tests.trials.conftest import TrialMaker, records_of
 from trials.cache.encoding import encode_for
-from trials.datasets.corpus import Sentence
+from trials.corpora.corpus import Sentence
 from trials.errors import DataError
 from trials.sources.places.corpus_draft import DataDraft
 from trials.tasks import TASKS
-from trials.tasks.task import NO_PREDICTION, read_corpus
+from trials.tasks.task import NO_PREDICTION
+from trials.tasks.task_corpus import read_corpus
 
 NER = TASKS["ner"]
 NAMES = ("B-LOC", "B-PER", "I-LOC", "I-PER", "O")

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
-from trials.datasets.corpus import Sentence
+from trials.corpora.corpus import Sentence
 from trials.starter import model_path
 from trials.tasks import TASKS
 from trials.tasks.task import IGNORE, Encoding, Example

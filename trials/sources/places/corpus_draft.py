@@ -6,9 +6,9 @@ from typing import Annotated, ClassVar, NamedTuple
 
 from pydantic import Field, field_validator, model_validator
 
-from trials.datasets.corpus import CORPUS_FORMATS, SPLITS, fingerprint
-from trials.datasets.layout import layout_by_name, layout_of
-from trials.datasets.split_names import Splits
+from trials.corpora.corpus import CORPUS_FORMATS, SPLITS, fingerprint
+from trials.corpora.layout import layout_by_name, layout_of
+from trials.corpora.split_names import Splits
 from trials.errors import ConfigError, DataError, unknown
 from trials.plugins.registry import Registry
 from trials.sources.cache import FetchedCorpus, Progress, no_progress

@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from trials.datasets.layout import FORMATS
+from trials.corpora.layout import FORMATS
 from trials.errors import DataError, quoted, unknown
 from trials.outside.plain_files import is_plain, path_inside
 from trials.plugins.optional_packages import require

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from trials.datasets.corpus import SPLITS, fingerprint
-from trials.datasets.split_names import Splits, by_split, is_whole
+from trials.corpora.converted import Conversion, conversion_of
+from trials.corpora.corpus import SPLITS, fingerprint
+from trials.corpora.split_files import corpora_inside, files_by_source, files_in, in_folder, unused_notes
+from trials.corpora.split_names import Splits, by_split, is_whole
 from trials.errors import DataError, NoDevSplitError
-from trials.sources.cache import Progress
-from trials.sources.converted import conversion_of
+from trials.outside.plain_files import path_inside, stamp_of
+from trials.sources.cache import Progress, cache_root, locked_folder, whole_corpus, write_manifest, writing
 from trials.sources.places.corpus_draft import CORPUS_SOURCES, HELD_OUT, DataDraft, Located
 from trials.sources.source import FileSource, absolute, is_path
-from trials.sources.split_files import corpora_inside, files_by_source, files_in, in_folder, unused_notes
 from trials.spec import Files
 from trials.starter import BUNDLED_TREEBANKS, treebank_path
+
+_VERSION = b"2"  # of what is converted: another one where the same files become other rows
 
 
 def _listed(draft: DataDraft, *, offline: bool, progress: Progress) -> Located:
@@ -76,9 +83,42 @@ def _converted(path: Path, draft: DataDraft) -> Located | None:
         raise NoDevSplitError(
             f"{path}: {found.notes[0]}, and none of dev. Let a share of train serve as dev: `held_out: 0.1`."
         )
-    written = found.written()
+    written = _written(found)
     splits = Splits(*(written.get(split, ()) for split in SPLITS))
     return Located(_name(path), None, splits, draft.held_out, found.notes, "jsonl")
+
+
+def _written(found: Conversion) -> dict[str, Files]:
+    """The JSON lines file of each split, in the cache; written unless those of the same files are there.
+
+    Raises:
+        DataError: A file cannot be read, or a text is empty.
+    """
+    stamp = hashlib.sha256(_VERSION)
+    for split, name, path in found.parts:
+        try:
+            line = f"{split}\0{name}\0{path}\0{tuple(stamp_of(path))}\n"
+        except OSError as error:
+            raise DataError(f"{path}: cannot be read ({error.strerror}).") from error
+        stamp.update(line.encode("utf-8", "surrogateescape"))
+    folder = cache_root() / "folders" / stamp.hexdigest()[:24]
+    files = {split: f"{split}.jsonl" for split in found.splits}
+    with locked_folder(folder):
+        if whole_corpus(folder) is None:
+            with writing(folder):
+                for split, file in files.items():
+                    part = path_inside(folder, f"{file}.part")
+                    with part.open("w", encoding="utf-8", newline="\n") as target:
+                        rows = (row for each in found.parts for row in found.rows(each))
+                        target.writelines(_line(row) for of_split, row in rows if of_split == split)
+                    part.replace(folder / file)
+            source = f"folder:{folder.name}"
+            write_manifest(folder, name=folder.name, kind="folder", source=source, licence=None, files=files.values())
+    return {split: (str(folder / file),) for split, file in files.items()}
+
+
+def _line(row: Mapping[str, Any]) -> str:
+    return json.dumps(row, sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str) + "\n"
 
 
 def _name(path: Path) -> str:

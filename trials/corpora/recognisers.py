@@ -17,8 +17,8 @@ from itertools import groupby, takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from trials.datasets.cell_evidence import TagEvidence, are_classes, is_span_tag
-from trials.datasets.column_lines import (
+from trials.corpora.cell_evidence import TagEvidence, are_classes, is_span_tag
+from trials.corpora.column_lines import (
     CONLLU_COLUMNS,
     Blocks,
     column_blocks,
@@ -26,10 +26,10 @@ from trials.datasets.column_lines import (
     is_numbered,
     usual_width,
 )
-from trials.datasets.column_names import KNOWN_NAMES
-from trials.datasets.documents import DOCUMENT
-from trials.datasets.table_rows import csv_delimiter, is_divided, objects_of, text_rows
-from trials.datasets.text_file import read_lines
+from trials.corpora.column_names import KNOWN_NAMES
+from trials.corpora.documents import DOCUMENT
+from trials.corpora.table_rows import csv_delimiter, is_divided, objects_of, text_rows
+from trials.corpora.text_file import read_lines
 from trials.errors import DataError
 
 _MOST_LINES = 20_000  # that decide; how its cells are written is decided by all

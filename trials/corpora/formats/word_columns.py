@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from trials.datasets.cell_evidence import TagEvidence
-from trials.datasets.column_lines import (
+from trials.corpora.cell_evidence import TagEvidence
+from trials.corpora.column_lines import (
     column_blocks,
     header_line,
     is_empty_token,
@@ -17,8 +17,8 @@ from trials.datasets.column_lines import (
     separator_of,
     usual_width,
 )
-from trials.datasets.corpus import CorpusReader
-from trials.datasets.text_file import read_lines
+from trials.corpora.corpus import CorpusReader
+from trials.corpora.text_file import read_lines
 from trials.errors import DataError, UnclearError, quoted
 from trials.spec import Columns
 

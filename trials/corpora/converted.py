@@ -7,26 +7,22 @@ say it, as Hive and Spark partition them (`split=train/label=neg/part-0.parquet`
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from trials.datasets.column_names import is_header
-from trials.datasets.corpus import SPLITS
-from trials.datasets.layout import format_of
-from trials.datasets.recognisers import matches
-from trials.datasets.split_names import by_split, looks_like_split, split_named
-from trials.datasets.table_rows import TABLES, first_rows, parquet_rows
-from trials.datasets.text_file import read_lines
+from trials.corpora.column_names import is_header
+from trials.corpora.corpus import SPLITS
+from trials.corpora.layout import format_of
+from trials.corpora.recognisers import matches
+from trials.corpora.split_files import entries
+from trials.corpora.split_names import by_split, looks_like_split, split_named
+from trials.corpora.table_rows import TABLES, first_rows, parquet_rows
+from trials.corpora.text_file import read_lines
 from trials.errors import DataError, quoted
-from trials.outside.plain_files import path_inside, stamp_of
-from trials.sources.cache import cache_root, locked_folder, whole_corpus, write_manifest, writing
-from trials.sources.split_files import entries
 
-VERSION = b"2"  # of what is written: another one where the same files become other rows
 UNLABELLED = ("unsup", "unsupervised", "unlabeled", "unlabelled")
 _FEWEST = 2  # classes, and texts of one, that make a folder of classes
 _MOST_SPLITS = 5  # different values of a column that names splits
@@ -57,40 +53,6 @@ class Conversion:
     rows: Callable[[FileRows], Iterator[tuple[str, Mapping[str, Any]]]]
     notes: tuple[str, ...]
     splits: Sequence[str] = field(default=())
-
-    def written(self) -> dict[str, tuple[str, ...]]:
-        """The JSON lines file of each split, in the cache; written unless those of the same files are there.
-
-        Raises:
-            DataError: A file cannot be read, or a text is empty.
-        """
-        stamp = hashlib.sha256(VERSION)
-        for split, name, path in self.parts:
-            try:
-                line = f"{split}\0{name}\0{path}\0{tuple(stamp_of(path))}\n"
-            except OSError as error:
-                raise DataError(f"{path}: cannot be read ({error.strerror}).") from error
-            stamp.update(line.encode("utf-8", "surrogateescape"))
-        folder = cache_root() / "folders" / stamp.hexdigest()[:24]
-        files = {split: f"{split}.jsonl" for split in self.splits}
-        with locked_folder(folder):
-            if whole_corpus(folder) is None:
-                with writing(folder):
-                    for split, file in files.items():
-                        part = path_inside(folder, f"{file}.part")
-                        with part.open("w", encoding="utf-8", newline="\n") as target:
-                            rows = (row for each in self.parts for row in self.rows(each))
-                            target.writelines(_line(row) for of_split, row in rows if of_split == split)
-                        part.replace(folder / file)
-                source = f"folder:{folder.name}"
-                write_manifest(
-                    folder, name=folder.name, kind="folder", source=source, licence=None, files=files.values()
-                )
-        return {split: (str(folder / file),) for split, file in files.items()}
-
-
-def _line(row: Mapping[str, Any]) -> str:
-    return json.dumps(row, sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str) + "\n"
 
 
 def conversion_of(path: Path) -> Conversion | None:

@@ -13,13 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.examples import each
-from trials.datasets.broken_lines import MOST
-from trials.datasets.corpus import CORPUS_FORMATS
-from trials.datasets.text_file import read_lines
+from trials.corpora.broken_lines import MOST
+from trials.corpora.corpus import CORPUS_FORMATS
+from trials.corpora.text_file import read_lines
 from trials.errors import DataError
 from trials.sources.places.corpus_draft import DataDraft
 from trials.spec import Columns
-from trials.tasks.task import read_corpus
+from trials.tasks.task_corpus import read_corpus
 
 SAVED: dict[str, Callable[[str], bytes]] = {
     "as on Unix": lambda text: text.encode(),

@@ -16,8 +16,8 @@ from itertools import islice, product
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from trials.datasets.cell_evidence import is_number
-from trials.datasets.text_file import check_fits, read_lines, refuse_other_content
+from trials.corpora.cell_evidence import is_number
+from trials.corpora.text_file import check_fits, read_lines, refuse_other_content
 from trials.errors import DataError
 from trials.outside.plain_files import MOST_CONTENT, opened, read_bytes
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from trials.datasets.corpus import Item, Sentence, document_indices
-from trials.datasets.formats.columns_reader import read_columns
-from trials.datasets.formats.conllu_reader import read_conllu
-from trials.datasets.formats.table_reader import read_csv, read_jsonl
+from trials.corpora.corpus import Item, Sentence, document_indices
+from trials.corpora.formats.columns_reader import read_columns
+from trials.corpora.formats.conllu_reader import read_conllu
+from trials.corpora.formats.table_reader import read_csv, read_jsonl
 from trials.spec import Columns
 
 _WORD = "1\tword\t_\tNOUN\t_\t_\t0\troot\t_\t_\n\n"

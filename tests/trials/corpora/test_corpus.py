@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from orchestrator.own_data.corpus_check import LENGTHS, check_corpus
 from tests.builders import write_conllu, write_treebank
-from trials.datasets import text_file
-from trials.datasets.corpus import (
+from trials.corpora import text_file
+from trials.corpora.corpus import (
     Corpus,
     Item,
     Sentence,
@@ -25,8 +25,8 @@ from trials.datasets.corpus import (
     labels_of,
     load_corpus,
 )
-from trials.datasets.formats.table_reader import read_parquet
-from trials.datasets.text_file import BYTES_PER_BYTE, read_lines
+from trials.corpora.formats.table_reader import read_parquet
+from trials.corpora.text_file import BYTES_PER_BYTE, read_lines
 from trials.errors import DataError
 from trials.sources.places.corpus_draft import DataDraft
 from trials.spec import Columns, DataSpec

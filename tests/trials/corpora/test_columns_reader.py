@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.examples import each
-from trials.datasets.corpus import Sentence
-from trials.datasets.formats.columns_reader import read_columns
-from trials.datasets.formats.conllu_reader import read_conllu
+from trials.corpora.corpus import Sentence
+from trials.corpora.formats.columns_reader import read_columns
+from trials.corpora.formats.conllu_reader import read_conllu
 from trials.errors import DataError
 from trials.spec import Columns
 

@@ -18,10 +18,10 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from trials.datasets.cell_evidence import TagEvidence, are_classes
-from trials.datasets.column_names import ALIASES, MOST_TAGS, NO_PAIR, OF_A_WORD, PAIRS, is_header
-from trials.datasets.corpus import CORPUS_FORMATS, Text
-from trials.datasets.table_rows import column_cells, first_rows, printed_list
+from trials.corpora.cell_evidence import TagEvidence, are_classes
+from trials.corpora.column_names import ALIASES, MOST_TAGS, NO_PAIR, OF_A_WORD, PAIRS, is_header
+from trials.corpora.corpus import CORPUS_FORMATS, Text
+from trials.corpora.table_rows import column_cells, first_rows, printed_list
 from trials.errors import ConfigError, DataError, UnclearError, beginning, quoted, unknown
 from trials.spec import Columns
 

@@ -12,8 +12,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from trials.datasets.column_names import NO_PAIR, REJECTED
-from trials.datasets.corpus import SPLITS, Corpus, Item, Sentence, Text, labels_of
+from trials.corpora.column_names import NO_PAIR, REJECTED
+from trials.corpora.corpus import SPLITS, Corpus, Item, Sentence, Text, labels_of
 from trials.errors import DataError, UnclearError, quoted, unknown
 
 _NONE = ("", "-", "NA", "N/A", "n/a", "nan", "NaN", "NULL", "null", "None", "?", "-1", "-1.0", REJECTED)

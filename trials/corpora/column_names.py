@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from trials.datasets.cell_evidence import LONGEST_CLASS, TagEvidence, are_classes, is_number
-from trials.datasets.table_rows import printed_list
+from trials.corpora.cell_evidence import LONGEST_CLASS, TagEvidence, are_classes, is_number
+from trials.corpora.table_rows import printed_list
 
 NO_PAIR = "none"  # in place of the column of second texts, or of documents: there is none
 REJECTED = "(rejected)"  # in place of a label that an annotator has rejected or left open

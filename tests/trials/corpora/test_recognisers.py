@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.examples import each
-from trials.datasets.corpus import CORPUS_FORMATS
-from trials.datasets.layout import layout_of
-from trials.datasets.recognisers import BINARY, RECOGNISERS, matches, recognised
+from trials.corpora.corpus import CORPUS_FORMATS
+from trials.corpora.layout import layout_of
+from trials.corpora.recognisers import BINARY, RECOGNISERS, matches, recognised
 from trials.errors import DataError, UnclearError
 from trials.spec import Columns
 

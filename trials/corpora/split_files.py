@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from trials.datasets.corpus import SPLITS
-from trials.datasets.layout import FORMATS, MORE_FORMATS, unclear_format
-from trials.datasets.recognisers import BINARY, Recogniser, matches, recognised
-from trials.datasets.split_names import (
+from trials.corpora.corpus import SPLITS
+from trials.corpora.layout import FORMATS, MORE_FORMATS, unclear_format
+from trials.corpora.recognisers import BINARY, Recogniser, matches, recognised
+from trials.corpora.split_names import (
     SPLIT_WORDS,
     Splits,
     by_split,
@@ -18,9 +18,8 @@ from trials.datasets.split_names import (
     missing_shards,
     split_of_suffix,
 )
-from trials.datasets.text_file import read_lines
+from trials.corpora.text_file import read_lines
 from trials.errors import DataError, NoDevSplitError
-from trials.sources.source import absolute
 from trials.spec import Files
 
 _MOST_FOLDERS = 100  # inside a folder, that are looked into for a hint
@@ -41,7 +40,7 @@ def files_in(folder: Path) -> list[Path]:
         more = [path for path in inside if _suffix(path) in MORE_FORMATS or split_of_suffix(path.name)]
         files = sorted([*files, *more]) if not by_split(more)["train"] else more
     for path in files:
-        if path.is_symlink() and not absolute(str(path)).is_relative_to(folder.resolve()):
+        if path.is_symlink() and not path.resolve().is_relative_to(folder.resolve()):
             raise DataError(
                 f"{path}: is a link to a file outside of the corpus's folder. Copy the file, or name the files as "
                 "`train`, `dev` and `test` (--train, --dev, --test)."

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import dropwhile, groupby
 from typing import NamedTuple
 
-from trials.datasets.documents import DOCUMENT
+from trials.corpora.documents import DOCUMENT
 
 CONLLU_COLUMNS = (
     "id",

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from trials.datasets.broken_lines import check_keys, convert_all
-from trials.datasets.column_lines import (
+from trials.corpora.broken_lines import check_keys, convert_all
+from trials.corpora.column_lines import (
     WORD_RANGE,
     ColumnLine,
     column_blocks,
@@ -18,11 +18,11 @@ from trials.datasets.column_lines import (
     is_numbered,
     usual_width,
 )
-from trials.datasets.corpus import CORPUS_FORMATS, Sentence
-from trials.datasets.documents import documents_at
-from trials.datasets.formats.word_columns import find_positions
-from trials.datasets.layout import FORMAT_LAYOUTS, FormatLayout
-from trials.datasets.text_file import read_lines
+from trials.corpora.corpus import CORPUS_FORMATS, Sentence
+from trials.corpora.documents import documents_at
+from trials.corpora.formats.word_columns import find_positions
+from trials.corpora.layout import FORMAT_LAYOUTS, FormatLayout
+from trials.corpora.text_file import read_lines
 from trials.errors import DataError, quoted
 from trials.spec import Columns
 

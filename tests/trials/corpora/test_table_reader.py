@@ -17,8 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.examples import each
-from trials.datasets.corpus import CORPUS_FORMATS, Sentence, Text
-from trials.datasets.formats.table_reader import read_csv, read_parquet
+from trials.corpora.corpus import CORPUS_FORMATS, Sentence, Text
+from trials.corpora.formats.table_reader import read_csv, read_parquet
 from trials.errors import DataError
 from trials.escaping import composed
 from trials.spec import Columns

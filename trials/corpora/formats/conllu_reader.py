@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from itertools import groupby, islice
 from pathlib import Path
 
-from trials.datasets.broken_lines import check_keys, convert_all
-from trials.datasets.cell_evidence import TagEvidence
-from trials.datasets.column_lines import CONLLU_COLUMNS, ColumnLine
-from trials.datasets.corpus import CORPUS_FORMATS, Sentence
-from trials.datasets.documents import documents_at
-from trials.datasets.layout import FORMAT_LAYOUTS, Asked, FormatLayout
-from trials.datasets.text_file import read_lines
+from trials.corpora.broken_lines import check_keys, convert_all
+from trials.corpora.cell_evidence import TagEvidence
+from trials.corpora.column_lines import CONLLU_COLUMNS, ColumnLine
+from trials.corpora.corpus import CORPUS_FORMATS, Sentence
+from trials.corpora.documents import documents_at
+from trials.corpora.layout import FORMAT_LAYOUTS, Asked, FormatLayout
+from trials.corpora.text_file import read_lines
 from trials.errors import DataError, UnclearError, quoted, unknown
 from trials.spec import Columns
 

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.examples import each, refusal_of
-from trials.datasets.cell_evidence import meant_tag
-from trials.datasets.corpus import Sentence
-from trials.datasets.schemes import read_scheme, to_iob2
+from trials.corpora.cell_evidence import meant_tag
+from trials.corpora.corpus import Sentence
+from trials.corpora.schemes import read_scheme, to_iob2
 from trials.errors import DataError
 from trials.spec import Scheme
 

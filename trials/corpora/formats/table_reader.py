@@ -17,12 +17,12 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from trials.datasets.broken_lines import check_keys, convert_all
-from trials.datasets.column_names import NO_PAIR, REJECTED
-from trials.datasets.corpus import CORPUS_FORMATS, Sentence, Text
-from trials.datasets.formats.table_evidence import document_column, find_columns
-from trials.datasets.layout import FORMAT_LAYOUTS, Asked, FormatLayout
-from trials.datasets.table_rows import (
+from trials.corpora.broken_lines import check_keys, convert_all
+from trials.corpora.column_names import NO_PAIR, REJECTED
+from trials.corpora.corpus import CORPUS_FORMATS, Sentence, Text
+from trials.corpora.formats.table_evidence import document_column, find_columns
+from trials.corpora.layout import FORMAT_LAYOUTS, Asked, FormatLayout
+from trials.corpora.table_rows import (
     TABLES,
     csv_delimiter,
     dialect_of,
@@ -32,7 +32,7 @@ from trials.datasets.table_rows import (
     rows_of,
     tags_of,
 )
-from trials.datasets.text_file import read_lines
+from trials.corpora.text_file import read_lines
 from trials.errors import DataError, quoted, unknown
 from trials.escaping import composed
 from trials.spec import Columns

@@ -11,8 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from trials.datasets.broken_lines import convert_all
-from trials.datasets.split_names import is_whole
+from trials.corpora.broken_lines import convert_all
+from trials.corpora.split_names import is_whole
 from trials.errors import DataError
 from trials.outside.plain_files import NotPlainError, Stamp, digest_of, stamp_of
 from trials.plugins.registry import Registry

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from trials.datasets.corpus import CORPUS_FORMATS, labels_of
-from trials.datasets.recognisers import BINARY, matches, recognised
-from trials.datasets.split_names import split_of_suffix
-from trials.datasets.text_file import read_lines
+from trials.corpora.corpus import CORPUS_FORMATS, labels_of
+from trials.corpora.recognisers import BINARY, matches, recognised
+from trials.corpora.split_names import split_of_suffix
+from trials.corpora.text_file import read_lines
 from trials.errors import ConfigError, DataError, UnclearError, beginning, quoted
 from trials.plugins.registry import Registry
 from trials.spec import Columns, Files

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from itertools import chain, pairwise
 from typing import Literal, NamedTuple
 
-from trials.datasets.broken_lines import BrokenLines
-from trials.datasets.cell_evidence import OUTSIDE, Tag, meant_tag, parse_tag, spellings_of
-from trials.datasets.corpus import Sentence
+from trials.corpora.broken_lines import BrokenLines
+from trials.corpora.cell_evidence import OUTSIDE, Tag, meant_tag, parse_tag, spellings_of
+from trials.corpora.corpus import Sentence
 from trials.errors import DataError, quoted
 from trials.spec import Scheme
 
