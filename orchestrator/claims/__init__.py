@@ -21,7 +21,10 @@ whose newest claim is of a driver that is not present is free: whoever creates t
 before presences, so the driver of each listed claim was present before.
 
 *Ends.* A claim is deleted only after the row that ends its trial is committed, and whoever has created a claim reads
-the rows before the trial runs: either the older claim was still there, or its row is.
+the rows before the trial runs: either the older claim was still there, or its row is. A driver that was alone at its
+last heartbeat, has read the rows since and creates the number after the newest attempt in them need not read them
+again: one that came later deletes no claim until that driver has listed it, which shows when its next heartbeat has
+replaced the last one.
 
 No protocol can stop a driver that is suspended for minutes between `check` and the end of a commit. The rows that it
 then writes belong to an attempt of its own, and readers use one attempt.

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -42,10 +42,6 @@ class Claims:
         self._newest = {trial_id: max(numbers) for trial_id, numbers in _numbers(self._folder).items()}
         self.others = self._membership.others()
 
-    def is_claimed(self, trial_id: str) -> bool:
-        """Whether there is a claim, of any driver."""
-        return trial_id in self._newest
-
     def is_free(self, trial_id: str) -> bool:
         """Whether no other driver has the trial. Raises StoreError."""
         return self.owner(trial_id) not in self.others
@@ -61,6 +57,11 @@ class Claims:
                 return ""
             self._drivers[name] = driver
         return self._drivers[name]
+
+    @property
+    def claimed(self) -> Collection[str]:
+        """The trials that have a claim."""
+        return self._newest.keys()
 
     def take(self, trial_id: str, at_least: int = 1) -> int | None:
         """Claim the next attempt at a trial, also one's own next one.

@@ -175,6 +175,23 @@ class Membership:
         self._newest: dict[str, str] = {}  # of the others, as they were last seen
         self._silent_s: dict[str, float] = {}
         self._moved: set[str] = set()
+        self._unaware: dict[str, str] = {}  # the others that may not know of this one, as they were when it came
+        self._is_alone, self._n_companies = False, 0
+
+    @property
+    def alone(self) -> int | None:
+        """While nobody else was present at the last heartbeat, a number: another one after each company.
+
+        One that has come since then deletes no claim before this one knows of it (`is_known`).
+        """
+        return self._n_companies if self._is_alone and self.is_sure else None
+
+    def is_known(self) -> bool:
+        """Whether all that were present when this one came have listed it since, or are gone. Raises StoreError."""
+        if self._unaware:  # whoever deletes a heartbeat has written and listed after it
+            standing = {name for names in present(self._folder).values() for name in names}
+            self._unaware = {token: name for token, name in self._unaware.items() if name in standing}
+        return not self._unaware
 
     @property
     def is_sure(self) -> bool:
@@ -285,7 +302,12 @@ class Membership:
         self._count += 1  # even if the write fails: it may take effect later
         written = f"{self.token}-{self._count:08d}.json"
         self._folder.write(written, self._me.as_json())
-        names = present(self._folder).get(self.token, [])
+        seen = present(self._folder)
+        names = seen.pop(self.token, [])
+        self._n_companies += bool(seen)
+        self._is_alone = not seen  # before a heartbeat is deleted, by which others see that they are known
+        if self._count == 1:
+            self._unaware = {token: listed[-1] for token, listed in seen.items()}
         if {written, self._standing or written} <= set(names):
             self._standing, self._confirmed_s = written, began_s
             names = [name for name in names if name < written]

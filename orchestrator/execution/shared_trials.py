@@ -38,6 +38,7 @@ class SharedTrials:
     - Rows are read, then claims are listed. A trial with a new ended attempt and without a claim has ended for good, as
       a claim is deleted only after the row that ends its trial is committed.
     - A trial is claimed, then rows are read. If the claim was free because the trial has just ended, its row is there.
+      One that is alone has read them already: whoever has come meanwhile leaves its claims until this one knows of it.
     """
 
     def __init__(
@@ -60,6 +61,8 @@ class SharedTrials:
         self._mine: dict[str, int] = {}  # the newest attempt claimed here
         self._elsewhere: dict[str, TrialSpec] = {}  # trials that other drivers had when they were wanted here
         self._free: list[str] = []  # of these, the ones whose driver has ended
+        self._over: dict[str, int] = {}  # attempts whose claims others may still need
+        self._read_alone: int | None = None  # `Membership.alone` before rows were last read
         self._looked_s, self._is_waiting = float("-inf"), False
 
     @property
@@ -125,11 +128,14 @@ class SharedTrials:
         self._membership.check()  # a driver that was removed must not claim
         self._read_rows()
         self._claims.refresh()
+        if not self._claims.others:  # then nobody needs the claims that drivers have left to what is complete
+            over = {i: self._ended[i] for i in self._claims.claimed if i in self._ended}
+            self._claims.delete({i: attempt for i, (attempt, state) in over.items() if state is State.COMPLETED})
         ended, free = dict[str, State](), list[str]()
         for trial_id in waiting:
             attempt, state = self._ended.get(trial_id, (0, None))
             is_new = attempt >= max(self._numbers.get(trial_id, 1), self._mine.get(trial_id, 0) + 1)
-            is_over = is_new and not self._claims.is_claimed(trial_id)
+            is_over = is_new and trial_id not in self._claims.claimed
             self._known[trial_id] = attempt
             if state is not None and (state is State.COMPLETED or is_over):
                 ended[trial_id] = state
@@ -143,10 +149,13 @@ class SharedTrials:
         """Claim a trial; the number of its next attempt, None if another driver has it or has ended it."""
         if self._is_news(trial_id):
             return None
-        number = self._claims.take(trial_id, self._newest_known(trial_id) + 1)
+        alone, least = self._membership.alone, self._newest_known(trial_id) + 1
+        number = self._claims.take(trial_id, least)
         if number is None:
             return None
-        self._read_rows()
+        was_alone = alone is not None and alone == self._read_alone == self._membership.alone
+        if not (was_alone and number == least):
+            self._read_rows()
         if self._is_news(trial_id):
             self._claims.drop(trial_id)
             return None
@@ -162,8 +171,14 @@ class SharedTrials:
         return claimed
 
     def forget(self, attempts: Mapping[str, int]) -> None:
-        """Delete the claims to trials' attempts that ended here and whose rows are committed. Raises StoreError."""
-        self._claims.delete(attempts)
+        """Delete the claims to trials' attempts that ended here and whose rows are committed. Raises StoreError.
+
+        They stay until each driver that was here before knows of this one.
+        """
+        self._over |= attempts
+        if self._membership.is_known():
+            over, self._over = self._over, {}
+            self._claims.delete(over)
 
     def _newest_known(self, trial_id: str) -> int:
         """The newest attempt that may have rows: from before this launch, or one that did not end the trial."""
@@ -175,6 +190,7 @@ class SharedTrials:
         return state is State.COMPLETED or attempt > self._newest_known(trial_id)
 
     def _read_rows(self) -> None:
+        self._read_alone = self._membership.alone
         for part in self._rows.poll().rows:
             for row in part.to_pylist():
                 attempt, state = self._ended.get(row["trial_id"], (0, None))

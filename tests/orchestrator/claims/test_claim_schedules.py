@@ -156,6 +156,14 @@ def test_the_search_finds_a_finished_trial_that_runs_where_rows_are_not_read_aft
         every_order(world(DRIVER, DRIVER))
 
 
+def test_the_search_finds_one_where_a_claim_is_deleted_before_those_that_were_alone_know_of_its_driver(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Membership, "is_known", lambda self: True)
+    with pytest.raises(AssertionError, match=r"runs a finished trial|both run"):
+        every_order(world(DRIVER, DRIVER))
+
+
 @EXHAUSTIVE
 @pytest.mark.slow
 @pytest.mark.timeout(1200)

@@ -25,6 +25,7 @@ from orchestrator.claims import (
     running_drivers,
 )
 from orchestrator.claims.membership import this_process
+from orchestrator.execution.shared_trials import SharedTrials
 from orchestrator.storage.storage import FolderStorage, Storage
 from orchestrator.store import open_store
 from tests.examples import each
@@ -279,6 +280,26 @@ def test_while_beats_succeed_a_check_asks_the_storage_nothing_and_after_a_long_s
         asked = CountingStorage.asked
         membership.check()
         assert CountingStorage.asked == asked
+
+
+def test_a_claim_of_a_driver_that_is_alone_lists_nothing_and_one_in_company_lists_the_rows(
+    counting: CountingStorage,
+) -> None:
+    with join(counting, "s", say=print, timing=NEVER) as first:
+        trials = SharedTrials(counting, first, {})
+        trials.look([])
+        asked = CountingStorage.asked
+        assert (trials.claim("a"), CountingStorage.asked) == (1, asked)
+        with join(counting, "s", say=print, timing=NEVER) as second:
+            trials = SharedTrials(counting, second, {})
+            trials.look([])
+            asked = CountingStorage.asked
+            assert (trials.claim("b"), CountingStorage.asked > asked, second.is_known()) == (1, True, False)
+            trials.forget({"b": 1})
+            assert [name[0] for name in counting.at(CLAIMS).files()] == ["a", "b"]
+            first._beat()
+            trials.forget({})
+        assert [name[0] for name in counting.at(CLAIMS).files()] == ["a"]
 
 
 def test_a_storage_that_does_not_answer_stops_commits_until_it_does(counting: CountingStorage) -> None:
