@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from trials.sources.places.model_draft import find_model, named_model
 from trials.spec import DataSpec, ModelSpec, TrialSpec
 
 MOST_BYTES = 400 << 20  # Ray refuses more than 500 MiB
+WRITTEN_S = 20.0  # the most that Ray needs to write them on a node
 
 
 def stage(folder: Path, specs: Iterable[TrialSpec], say: Callable[[str], None]) -> LoadedPlugins:
@@ -46,18 +48,20 @@ def stage(folder: Path, specs: Iterable[TrialSpec], say: Callable[[str], None]) 
     return LoadedPlugins(plugins.modules, dict.fromkeys(plugins.folders, "."))
 
 
-def enter(folder: Path) -> None:
+def enter_again() -> None:
     """Make a worker's working folder its current one again.
 
     Ray deletes that folder and writes it anew where a node joins that shares it, as those of one machine do.
 
     Raises:
-        OSError: It is being written; ESTALE, so that the trial runs again.
+        OSError: It has not come back in `WRITTEN_S`; ESTALE, so that the trial runs again.
     """
-    try:
-        os.chdir(folder)
-    except FileNotFoundError as error:
-        raise OSError(errno.ESTALE, "Ray writes the working folder anew", str(folder)) from error
+    folder, until = str(Path("/proc/self/cwd").readlink()).removesuffix(" (deleted)"), time.monotonic() + WRITTEN_S
+    while not Path(folder).is_dir():
+        if time.monotonic() > until:
+            raise OSError(errno.ESTALE, "Ray has not written the working folder anew", folder)
+        time.sleep(0.1)
+    os.chdir(folder)
 
 
 def load_staged(plugins: LoadedPlugins) -> None:

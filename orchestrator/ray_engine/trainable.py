@@ -16,7 +16,6 @@ import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +25,7 @@ from ray.exceptions import RayError
 from orchestrator.execution.failures import failure
 from orchestrator.execution.trial_settings import TrialSettings
 from orchestrator.ray_engine.ray_internals import set_process_title, taken_from_head, write_to_head
-from orchestrator.ray_engine.staging import enter, load_staged, with_local_files
+from orchestrator.ray_engine.staging import enter_again, load_staged, with_local_files
 from trials.cache.set_up_work import EVERY_S, SetUpWork, reported_to
 from trials.errors import NoDeviceError, is_device_broken
 from trials.hardware.machine import VISIBLE
@@ -142,11 +141,14 @@ class TrialTrainable(tune.Trainable):  # type: ignore[misc]  # Ray has no types 
     _label = "a worker"
     _records: Iterator[EpochRecord] | None = None
     _memory: MemoryLevel
-    _folder: Path
     _leaving = False
     _trial_id = ""
     _attempt = 0
     _notes: list[str]
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        enter_again()  # Tune asks for the current folder
+        super().__init__(*args, **options)
 
     def __repr__(self) -> str:
         return f"Permafrost({self._label})"
@@ -160,7 +162,7 @@ class TrialTrainable(tune.Trainable):  # type: ignore[misc]  # Ray has no types 
         if not config["share"].gpus:
             os.environ[VISIBLE] = ""  # whatever the settings of its Ray let it see
         torch.set_num_threads(config["share"].cpus)
-        self._memory, self._folder = MemoryLevel(), Path.cwd()
+        self._memory = MemoryLevel()
         signal.signal(signal.SIGTERM, self._on_sigterm)
         settings: WorkerSettings = config["settings"]
         if settings.plugins is not None:
@@ -182,7 +184,7 @@ class TrialTrainable(tune.Trainable):  # type: ignore[misc]  # Ray has no types 
         from trials.hardware.device import device_for
 
         settings: WorkerSettings = config["settings"]
-        enter(self._folder)
+        enter_again()
         spec, device = with_local_files(spec), device_for(config["share"].gpus)
         yield from settings.records(
             spec, config["attempt"], config["accumulation"], device=device, leaving=lambda: self._leaving

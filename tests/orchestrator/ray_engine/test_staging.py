@@ -10,7 +10,7 @@ import pytest
 
 from orchestrator.execution.failures import failure
 from orchestrator.ray_engine import staging
-from orchestrator.ray_engine.staging import enter, load_staged, stage, with_local_files
+from orchestrator.ray_engine.staging import enter_again, load_staged, stage, with_local_files
 from tests.builders import write_tagged_treebank
 from tests.plugin_packages import fresh_plugins as fresh_plugins
 from tests.plugin_packages import install
@@ -103,9 +103,10 @@ def test_a_worker_finds_its_files_again_in_a_folder_that_ray_has_written_anew(
     stage(folder, [spec], print)
     node = arrived(folder, monkeypatch)
     shutil.rmtree(node)
-    with pytest.raises(OSError, match="writes the working folder anew") as caught:
-        enter(node)
+    monkeypatch.setattr(staging, "WRITTEN_S", 0.0)
+    with pytest.raises(OSError, match="has not written the working folder anew") as caught:
+        enter_again()
     assert failure(caught.value)[0] is State.UNAVAILABLE
     shutil.copytree(folder, node)
-    enter(node)
+    enter_again()
     assert Path(with_local_files(spec).data.train[0]).is_relative_to(node)
