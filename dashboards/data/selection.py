@@ -83,7 +83,7 @@ class Selection:
         if not self.scored:
             return with_sentences(self.trials, {})
         columns = sentence_columns(self.snapshot.few["contributions"].of(self.completed), self.scored)
-        return with_sentences(self.trials, columns, self.scored)
+        return with_sentences(self.trials, columns)
 
     @property
     def others(self) -> pd.DataFrame:

@@ -34,7 +34,7 @@ from orchestrator.analysis.looks import Simultaneous, deciding_ends, simultaneou
 from orchestrator.analysis.losses import BROKEN, Collapses, Losses, collapses, excess_p, losses
 from orchestrator.analysis.rows import COMPLETED, ROUNDING, Floats, numbers, require
 from orchestrator.analysis.savings import COUNTED, default_saving, savings
-from orchestrator.analysis.two_way import BEYOND, WITHIN, Estimate, interval, verdict
+from orchestrator.analysis.two_way import BEYOND, WITHIN, Estimate, interval, seed_means, verdict
 from orchestrator.config.quantities import POINTS, counted
 from trials.metrics.metric import METRICS
 from trials.spec import EMBEDDINGS_ALONE
@@ -495,7 +495,7 @@ def _losses_table(of_each: Losses, frame: pd.DataFrame) -> pd.DataFrame:
     cells, labels = of_each.cells, dict[str, str]()
     if "freeze" in frame.columns:  # that of its first row
         labels = dict(zip(reversed(frame["cell"].tolist()), reversed(frame["freeze"].tolist()), strict=True))
-    by_seed = [values.mean(axis=1) for values in of_each.values]
+    by_seed = [seed_means(values) for values in of_each.values]
     columns = ["cell", "baseline", "group", "n_pairs", "n_run", "unpaired", "n_baseline", "n_sentences", "n_documents"]
     return cells[[*columns, "n_folds", "median"]].assign(
         freeze=np.array([labels.get(cell, "") for cell in cells["cell"]], dtype=object),
@@ -557,7 +557,8 @@ def _baseline(done: pd.DataFrame, value: str) -> Baseline:
     learned = not runs.runs or runs.is_rare
     gains: Floats = scores[usable] - constant[usable]
     if learned and len(gains) > 1 and value == "score":  # constant predictions are known for the score alone
-        learned = _is_above_zero(gains, done["sentences"][usable] if "sentences" in done.columns else None)
+        is_whole = "sentences" not in done.columns or ("folds" in done.columns and bool(done["folds"].any()))
+        learned = _is_above_zero(gains, None if is_whole else done["sentences"][usable])  # other ones in each fold
     means = [
         POINTS * float(np.nanmean(values)) if np.isfinite(values).any() else np.nan for values in (scores, constant)
     ]

@@ -18,7 +18,7 @@ from scipy import special
 from orchestrator.analysis.decision_plan import ERROR, PlannedLooks
 from orchestrator.analysis.looks import deciding_ends
 from orchestrator.analysis.rows import Floats
-from orchestrator.analysis.two_way import Estimate, verdict
+from orchestrator.analysis.two_way import Estimate, shared_by_seeds, verdict
 
 MOST_SEEDS = 30  # more that are proposed: beyond it seeds are unlikely to decide
 MOST_TIMES = 100  # nobody has so many times the sentences
@@ -110,11 +110,19 @@ def chances_within(
 
 def _moves(of: Estimate, seeds: Floats, sentences: Floats) -> Floats:
     """Standard deviation by which the mean moves until there are so many seeds and sentences."""
-    n, n_i = of.n_seeds, of.n_sentences
-    of_seeds = of.seeds * n * (seeds - n) / seeds**2
-    of_sentences = (of.variance - _seeds_alone(of)) * n_i * (sentences - n_i) / sentences**2
+    n, n_i, items = of.n_seeds, _scored(of, of.n_seeds, of.n_sentences), _scored(of, seeds, sentences)
+    of_seeds = np.where(of.folds > 0, _seeds_alone(of), of.seeds) / (1 + n * shared_by_seeds(of.folds))
+    of_seeds = of_seeds * n * (seeds - n) / seeds**2
+    of_sentences = (of.variance - _seeds_alone(of)) * n_i * (items - n_i) / items**2
     moves: Floats = np.sqrt(of_seeds + of_sentences)  # of a sum whose parts are independent
     return moves
+
+
+def _scored(of: Estimate, seeds: Floats, sentences: Floats) -> Floats:
+    """How many of the sentences so many seeds are scored on; of folds one each."""
+    share = np.where(of.folds > 0, np.minimum(seeds, of.folds) / np.maximum(of.folds, 1), 1.0)
+    scored: Floats = sentences * share
+    return scored
 
 
 def _seeds_alone(of: Estimate) -> Floats:
@@ -126,16 +134,19 @@ def _seeds_alone(of: Estimate) -> Floats:
 def _expected(of: Estimate, n_seeds: Floats, n_sentences: Floats) -> Estimate:
     """The estimate as it is expected with so many seeds, of all settings alike, and sentences; these broadcast."""
     seeds, sentences = np.broadcast_arrays(np.asarray(n_seeds, np.float64), np.asarray(n_sentences, np.float64))
-    times = of.n_sentences / sentences
+    times = _scored(of, of.n_seeds, of.n_sentences) / _scored(of, seeds, sentences)
+    shared = shared_by_seeds(of.folds)
     alone = _seeds_alone(of)
-    both = (of.seeds - alone) * times * of.n_seeds / seeds
-    v_s = alone * of.n_seeds / seeds + both
+    overlap = (1 + seeds * shared) / (1 + of.n_seeds * shared)
+    both = (of.seeds - alone) * of.n_sentences / sentences * of.n_seeds / seeds * overlap
+    v_s = alone * of.n_seeds / seeds * overlap + both
     v_i = (of.variance - of.seeds) * times  # further seeds do not shrink the sentences' own part
-    v = v_s + v_i
+    is_fold = of.folds > 0  # whose items are in the seeds' part as well
+    v = np.where(is_fold, v_s - both + (of.variance - alone) * times, v_s + v_i)
     mean, folds, pool = (np.broadcast_to(values, v.shape) for values in (of.mean, of.folds, of.pool))
     pool_df = of.pool_df * (seeds - 1) / (of.n_seeds - 1)  # all settings are taken to get as many
     new = Estimate(mean, v, v, v_s, both, v_s, v, seeds, sentences, folds, pool, pool_df)
-    df = np.where(of.folds > 0, seeds - 1, v**2 / (v_s**2 / new.seeds_df + of.of_items() * times**3))
+    df = v**2 / (new.of_seeds() + of.of_items() * times**3)
     return new._replace(df=df, sentence_skew=of.sentence_skew * (of.variance / v) ** 1.5 * times**2)
 
 

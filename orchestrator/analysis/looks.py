@@ -14,7 +14,7 @@ are those of Brownian motion at the times of the information, by recursion (P. A
 "Repeated Significance Tests on Accumulating Data", JRSS A 132 (1969), 235-244). They are normal; their tails are then
 taken with the degrees of freedom of `two_way` (C. Jennison and B. Turnbull, "Group Sequential Methods" (2000), section
 11.5), and its guard against skewed losses. The share is that of the present look, at its 95 % bound, so that an
-interval depends on nothing but the values and the plan.
+interval depends on nothing but the values and the plan. Of folds it counts as 1: seeds bring further items as well.
 
 **Families.** Every verdict on a loss is read off its interval, and every surface draws it: whether the loss is within a
 tolerance, beyond it, or differs from 0 at all. Each end is wrong, for any setting of the family at any look, with
@@ -47,7 +47,16 @@ from scipy import optimize, special
 from orchestrator.analysis import two_way
 from orchestrator.analysis.decision_plan import ERROR, PlannedLooks
 from orchestrator.analysis.rows import ROUNDING, Floats
-from orchestrator.analysis.two_way import Estimate, Sample, estimate, estimates, moderated, seed_correlation
+from orchestrator.analysis.two_way import (
+    Estimate,
+    Folds,
+    Sample,
+    estimate,
+    estimates,
+    moderated,
+    seed_correlation,
+    seed_means,
+)
 from orchestrator.config.quantities import counted
 
 SPENDING = 3.0  # exponent of the share of the planned seeds
@@ -65,7 +74,9 @@ def tails(of: Estimate, looks: PlannedLooks, tail: float, n_run: Floats | None =
     0 (ends at infinity) before the first look; NaN without a variance. Looks are counted by `n_run`, or by the seeds of
     the estimate.
     """
-    n, share = np.broadcast_arrays(of.n_seeds if n_run is None else n_run, of.share_bound(_BOUND))
+    share = of.share_bound(_BOUND)
+    share = np.where((of.folds > 0) & (share >= 0), 1.0, share)  # every seed brings items of its own
+    n, share = np.broadcast_arrays(of.n_seeds if n_run is None else n_run, share)
     chances = np.full(n.shape, np.nan)
     at_plan = share * n / looks.planned
     with np.errstate(invalid="ignore"):
@@ -205,7 +216,8 @@ def simultaneous(
     of = pooled_estimates(losses, family if pooled is None else pooled, sizes)
     size, tail, method = int(family.sum()), error, ""
     if size > 1:
-        shared = shared_correlation([array for array, is_mine in zip(losses, family, strict=True) if is_mine])
+        mine = [array for array, is_mine in zip(losses, family, strict=True) if is_mine]
+        shared = shared_correlation(mine, sizes)
         tail = adjusted_tail(size, shared, error)
         method = f"max-t over {counted(size, 'setting')}, correlation {shared:.2f}"
     low, high = deciding_ends(of, looks, tail, n_run)
@@ -215,7 +227,7 @@ def simultaneous(
 def pooled_estimates(losses: Sequence[Floats], pooled: npt.NDArray[np.bool_], sizes: Sample | None = None) -> Estimate:
     """The estimates of the settings of a question, whose `pooled` ones share their variance over seeds."""
     of = estimates(losses, sizes)
-    mine = [array.mean(axis=1) for array, is_pooled in zip(losses, pooled, strict=True) if is_pooled and len(array) > 1]
+    mine = [seed_means(array) for array, is_pooled in zip(losses, pooled, strict=True) if is_pooled and len(array) > 1]
     if len(mine) < 2:
         return of
     fewest = min(map(len, mine))
@@ -231,7 +243,7 @@ def deciding_ends(
     return np.where(has_interval, low, np.nan), np.where(has_interval, high, np.nan)
 
 
-def shared_correlation(losses: Sequence[Floats]) -> float:
+def shared_correlation(losses: Sequence[Floats], sizes: Sample | None = None) -> float:
     """`mean_correlation` of settings of which some have fewer seeds; 0 for other sentences, or for a single one.
 
     It is estimated on the seeds that all have, and a pair has that times the root of its smaller number of seeds over
@@ -244,26 +256,37 @@ def shared_correlation(losses: Sequence[Floats]) -> float:
         return 0.0
     first, second = np.triu_indices(len(n), 1)
     ratio = np.sqrt(np.minimum(n[first], n[second]) / np.maximum(n[first], n[second]))
-    return float(ratio.mean() * mean_correlation(np.stack([array[: int(n.min())] for array in losses])))
+    common = np.stack([array[: int(n.min())] for array in losses])
+    if (np.isnan(common) != np.isnan(common[0])).any():  # seeds of other folds
+        return 0.0
+    return float(ratio.mean() * mean_correlation(common, sizes))
 
 
-def mean_correlation(losses: Floats) -> Floats:
+def mean_correlation(losses: Floats, sizes: Sample | None = None) -> Floats:
     """Mean correlation (...) between the mean losses of (..., settings, seeds, sentences), two or more; 0..1.
 
-    Two-way as the variance is, with the covariance over seeds shrunk as the module says. Settings without variance
-    count as uncorrelated.
+    Two-way as the variance is, with the covariance over seeds shrunk as the module says; of folds that of the items
+    alone. Settings without variance count as uncorrelated.
     """
     n_s, n_i = losses.shape[-2:]
+    if isinstance(sizes, Folds) and n_i > 1:
+        scored = ~np.isnan(losses).all(axis=tuple(range(losses.ndim - 1)))
+        means = np.nanmean(losses[..., scored], axis=-2)
+        return _mean_of(_covariance(means, int(scored.sum())), estimate(losses, sizes))
     of = estimate(losses)
     over_seeds = _covariance(losses.mean(axis=-1), n_s)
     over_sentences = _covariance(losses.mean(axis=-2), n_i)
     over_both = _covariance(losses.reshape(*losses.shape[:-2], n_s * n_i), n_s * n_i)
     believed = max(0.0, 1 - 2 / (n_s - 1)) if n_s > 1 else 0.0
-    shared = over_sentences + believed * (over_seeds - over_both)
+    return _mean_of(over_sentences + believed * (over_seeds - over_both), of)
+
+
+def _mean_of(shared: Floats, of: Estimate) -> Floats:
+    """Mean correlation (...) from covariances (..., settings, settings) and the variances."""
     with np.errstate(invalid="ignore", divide="ignore"):
         deviations = np.sqrt(of.variance[..., :, None] * of.variance[..., None, :])
         correlations = np.nan_to_num(shared / deviations, posinf=0.0, neginf=0.0)
-    first, second = np.triu_indices(losses.shape[-3], 1)
+    first, second = np.triu_indices(shared.shape[-1], 1)
     mean: Floats = np.clip(correlations[..., first, second].mean(axis=-1), 0, 1)
     return mean
 

@@ -38,6 +38,7 @@ from scipy import special
 from orchestrator.analysis.rows import ROUNDING, Floats, measured, numbers, pair
 from orchestrator.analysis.two_way import Estimate, Folds, Sample, document_sizes, estimates, item_losses
 from orchestrator.config.quantities import POINTS, counted
+from trials.spec import Seeds
 
 BROKEN = ("diverged", "out_of_memory", "failed")
 
@@ -128,7 +129,8 @@ class Losses:
             `n_sentences` (Int64, NA where losses are of whole seeds), `n_documents` (Int64, NA where they are
             unknown), `n_folds` (Int64, NA where all seeds have one dev set).
         values: Points (seeds, sentences), or (seeds, 1), of each setting, in the order of the seeds;
-            (seeds, documents) where the document of each sentence is known (`two_way.item_losses`).
+            (seeds, documents) where the document of each sentence is known (`two_way.item_losses`). With folds, the
+            items of all folds, NaN for those that a seed is not scored on.
         sizes: (documents,) sentences of each, or the folds of a cross-validation, whose `n_sentences` are all examples;
             None where neither is known.
         of: The estimates of each setting; NaN without a pair.
@@ -167,15 +169,22 @@ def losses(frame: pd.DataFrame, value: str = "score") -> Losses:
     values, every, medians = [], [], []
     counts: list[_Counts] = []
     folds = _folds(frame, value)
+    by_fold = None
+    if folds is not None:
+        folds, by_fold = _by_fold(columns, value, folds)
     for row in range(len(pairs.cells)):
         mine = places[ends[row] : ends[row + 1]]
         mine = mine[np.argsort(columns["seed"][mine], kind="stable")]  # settings are correlated seed by seed
         used = mine[~left_out[mine]]
-        values.append(_losses_of(columns, used, value, counts))
-        every.append(values[-1] if len(used) == len(mine) else _losses_of(columns, mine, value, []))
+        if by_fold is None:
+            values.append(_losses_of(columns, used, value, counts))
+            every.append(values[-1] if len(used) == len(mine) else _losses_of(columns, mine, value, []))
+        else:
+            values.append(by_fold[used])
+            every.append(by_fold[mine])
         medians.append(-POINTS * float(np.median(columns["difference"][mine])) if len(mine) else np.nan)
     if folds is not None:
-        counts = [_Counts(folds.examples) for _ in counts]
+        counts = [_Counts(folds.examples) for _ in values]
     cells = pairs.cells.assign(
         n_run=pairs.cells["n_pairs"],
         n_pairs=np.array([len(array) for array in values], dtype=np.int64),
@@ -201,6 +210,29 @@ class _Counts(NamedTuple):
     sentences: int | None = None
     documents: int | None = None
     sizes: Floats | None = None
+
+
+def _by_fold(columns: Mapping[str, Any], value: str, folds: Folds) -> tuple[Folds, Floats]:
+    """Points (pairs, items of all folds), NaN for those of the folds that a pair is not scored on, and what items are.
+
+    (pairs, 1) where contributions are not known of all.
+    """
+    counts: list[_Counts] = []
+    of_each = [_losses_of(columns, np.array([row]), value, counts)[0] for row in range(len(columns["seed"]))]
+    fold_of = [Seeds.from_key(int(key)).seed % folds.n for key in columns["seed"]]
+    first = {fold: row for row, fold in reversed([*enumerate(fold_of)])}  # a pair of each fold
+    same = all(len(items) == len(of_each[first[fold]]) for items, fold in zip(of_each, fold_of, strict=True))
+    if not same or any(count.sentences is None for count in counts):  # of a fold that changed as well
+        return folds, -POINTS * columns["difference"][:, None].astype(np.float64)
+    ends = np.cumsum([0, *(len(of_each[row]) for row in first.values())])
+    place = dict(zip(first, ends, strict=False))
+    losses = np.full((len(of_each), ends[-1]), np.nan)
+    for row, (items, fold) in enumerate(zip(of_each, fold_of, strict=True)):
+        losses[row, place[fold] : place[fold] + len(items)] = items
+    if any(counts[row].sizes is not None for row in first.values()):  # where a fold has none, sentences are documents
+        sizes = (np.ones(len(of_each[row])) if (of := counts[row].sizes) is None else of for row in first.values())
+        folds = folds._replace(sizes=np.concatenate([*sizes]))
+    return folds, losses
 
 
 def _losses_of(columns: Mapping[str, Any], rows: npt.NDArray[np.intp], value: str, counts: list[_Counts]) -> Floats:

@@ -178,19 +178,14 @@ def with_collapses(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(collapsed=has_collapsed(*values))
 
 
-def with_sentences(
-    frame: pd.DataFrame, columns: Mapping[str, Mapping[str, np.ndarray | None]], split: str = "dev"
-) -> pd.DataFrame:
+def with_sentences(frame: pd.DataFrame, columns: Mapping[str, Mapping[str, np.ndarray | None]]) -> pd.DataFrame:
     """The frame with `sentences`, what each sentence contributes to the trial's score, `documents`, the document of
     each, from 0, and `words`, those of each where the score is a share of all words.
 
-    `columns` has them by name and trial id; None stands where they are not known, and for dev where each seed has a
-    fold of its own: their sentences are others.
+    `columns` has them by name and trial id; None stands where they are not known.
     """
     by_name = {name: columns.get(name, {}) for name in ("sentences", "documents", "words")}
     trials = frame["trial_id"].to_numpy()
-    if split == "dev" and "folds" in frame.columns:
-        trials = np.where(frame["folds"] > 0, None, trials)  # sentences of two folds are not the same
     return frame.assign(
         **{
             name: pd.Series([of.get(i) for i in trials], index=frame.index, dtype=object)

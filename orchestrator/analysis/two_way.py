@@ -34,14 +34,21 @@ and nu degrees of freedom in place of n - 1. A setting that varies more than the
 FreezeBench the prior has 17 degrees of freedom or more among freezes worth having; the losses correlate by 0.49. With
 one setting all of this is the formula above.
 
-With cross-validation every seed has a dev set of its own, one of K folds of all examples, and a loss of its own alone.
-Train sets overlap, so these losses resemble each other, and further seeds add ever less:
+With cross-validation every seed is scored on one of F folds. Items of two folds are independent; what further seeds do
+not bring down is that train sets overlap, which is only in the seeds' own part. With T the variance of the losses of n
+seeds, W that of the items of a fold, of which it has m, r_f the seeds that are scored on fold f:
 
-    V = s^2 (1 / n_s + 1 / (K - 1))      df = n_s - 1
+    A  = max(0, mean over the settings of T - W / m)       Vi = sum over folds of (r_f / n)^2 var_i(mean_s x) / m
+    P  = A (1 / n + 1 / (F - 1))       E = W / m (1 / n + 1 / (F - 1))       Vs~ = P + E       V = Vs~ + (Vi - E)
+    df = V^2 / (Vs~ max(P, Vs~ / 10) / D + Vi^2 / (items - F))
 
-with s^2 their variance and 1 / (K - 1) the test items for each item trained on: C. Nadeau and Y. Bengio, "Inference for
-the Generalization Error", Machine Learning 52 (2003), 239-281; for more seeds than folds R. Bouckaert and E. Frank,
-"Evaluating the Replicability of Significance Tests for Comparing Learning Algorithms" (2004). It is not moderated.
+with D as above, and Vi = W / (n m) where every seed has a fold of its own; 1 / (F - 1) are the test items for each item
+trained on: C. Nadeau and Y. Bengio, "Inference for the Generalization Error", Machine Learning 52 (2003), 239-281; for
+more seeds than folds R. Bouckaert and E. Frank, "Evaluating the Replicability of Significance Tests for Comparing
+Learning Algorithms" (2004). A is a difference of two variances, the larger of which has D degrees of freedom, and is 0
+by chance in many sweeps: with P^2 / D in their place, 7 to 9 % of sweeps are wrong where seeds vary most. What is
+estimated is the loss on these examples. Where only the loss of each seed is known, W counts as 0, and V is that of
+Nadeau and Bengio; it is not pooled.
 
 Losses of seeds may be skewed: a bad seed loses much, a good one gains little, and the samples that mislead are those
 without a bad seed. The upper end lies
@@ -55,9 +62,9 @@ exact for exponential losses over Student's (`exponential_ratio`). These have sk
 promises for skewness up to 1 (gamma losses of that skewness need 0.24 to 0.37). That of 28 questions of FreezeBench is
 0.04 +- 0.09. The lower end is Student's, corrected for the sentences' observed skewness alone.
 
-Of folds, the share of the seeds in V is known: the excess counts by its cube root, which is chosen. Fewer than four
-folds are refused: where a seed's loss is that of its fold alone, up to ten seeds of three folds are shown to lose more
-than they do in 5.7 %. What these promises hold by simulation, and by halves of real trials, `make calibration` prints.
+Fewer than four folds are refused: where a seed's loss is that of its fold alone, up to ten seeds of three folds are
+shown to lose more than they do in 5.7 %. What these promises hold by simulation, and by halves of real trials, `make
+calibration` prints.
 """
 
 from __future__ import annotations
@@ -82,6 +89,7 @@ _LONGEST = 2.0  # times Student's distance
 _EQUAL = 1e-12  # a standard error below this share of the largest value is the rounding of equal values
 
 RangesOver = Literal["seeds and sentences", "seeds (on this dev set)"]
+_LEAST_OWN = 0.1  # of the variance of one fold's losses: the seeds' own part that degrees of freedom reckon with
 _BOUND = 0.75  # level of the upper bound (normal values' chi squared) of the seeds' part, for its share in V
 
 Verdict = Literal["shown to lose at most the tolerance", "shown to lose more", "not decided"]
@@ -116,13 +124,13 @@ class Estimate(NamedTuple):
         mean: The loss, in the unit of the values.
         variance: V of the mean, in that unit squared.
         df: Satterthwaite's degrees of freedom of V.
-        seeds: The seeds' part of the variance, Vs~; the rest is the sentences'.
+        seeds: The seeds' part of the variance, Vs~, of folds P + E; the rest is the sentences', of folds less E.
         both: E, which is also in the seeds' part: what differs from sentence to sentence in one seed and not in
-            another.
+            another. Of folds W / m (1 / n + 1 / (F - 1)), which is subtracted from that of the seeds' losses.
         own: Vs, the part of the setting's own seeds, before it is moderated.
         sentence_skew: Third cumulant of the sentences' part of the mean by V^1.5.
         n_sentences: Number of sentences, or of documents, as a float; 1 where the interval is over seeds alone. Of
-            folds, the examples of all together: what of V they bear shrinks with them.
+            folds, the examples of all together.
         folds: Folds that the seeds are scored on; 0 where all have one dev set.
         pool: Settings that share the variance over seeds; 1 where it is the setting's own.
         pool_df: Degrees of freedom of what they share, D.
@@ -143,17 +151,21 @@ class Estimate(NamedTuple):
 
     @property
     def seeds_df(self) -> Floats:
-        """Degrees of freedom nu of the seeds' part; NaN of fewer than two seeds."""
+        """Degrees of freedom nu of the seeds' part, of folds D; NaN of fewer than two seeds."""
         d = np.where(self.n_seeds > 1, self.n_seeds - 1, np.nan)
         w = PRIOR_DF / (PRIOR_DF + d)
         prior = w**2 / PRIOR_DF * (1 - 1 / self.pool)
-        nu: Floats = 1 / ((1 - w) ** 2 / d + (2 * w * (1 - w) + w**2) / self.pool_df + prior)
-        return nu
+        nu = 1 / ((1 - w) ** 2 / d + (2 * w * (1 - w) + w**2) / self.pool_df + prior)
+        of_each: Floats = np.where((self.folds > 0) & (self.n_seeds > 1), self.pool_df, nu)
+        return of_each
 
     @property
     def seeds_share(self) -> Floats:
         """Share of the seeds in the variance, 0..1; NaN without variance."""
-        return self._share(self.seeds)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            of_folds = (self.seeds - self.both) / np.where(self.variance > 0, self.variance, np.nan)
+        share: Floats = np.where(self.folds > 0, of_folds, self._share(self.seeds))
+        return share
 
     def seeds_bound(self, level: float) -> Floats:
         """Upper bound of the seeds' part at this level."""
@@ -171,10 +183,15 @@ class Estimate(NamedTuple):
             share: Floats = seeds / np.where(self.variance > 0, self.variance - self.seeds + seeds, np.nan)
         return share
 
+    def of_seeds(self) -> Floats:
+        """The square of the seeds' part of the variance by its degrees of freedom, as `df` has it."""
+        square: Floats = np.where(self.folds > 0, _fold_square(self.seeds, self.both), self.seeds**2) / self.seeds_df
+        return square
+
     def of_items(self) -> Floats:
-        """The square of the sentences' part of the variance by its degrees of freedom, as `df` has it."""
+        """Likewise of the sentences' part."""
         with np.errstate(invalid="ignore", divide="ignore"):
-            rest: Floats = np.maximum(self.variance**2 / self.df - self.seeds**2 / self.seeds_df, 0)
+            rest: Floats = np.maximum(self.variance**2 / self.df - self.of_seeds(), 0)
         return rest
 
 
@@ -207,19 +224,32 @@ class TwoWayInterval:
 
 
 class Folds(NamedTuple):
-    """A cross-validation in which each seed is scored on one of `n` folds of all `examples`."""
+    """A cross-validation in which each seed is scored on one of `n` folds of all `examples`.
+
+    Attributes:
+        sizes: (items,) sentences of each document; None where the items are sentences.
+    """
 
     n: int
     examples: int
-
-    @property
-    def shared(self) -> float:
-        """The part of the variance of one seed's loss that no further seed lessens."""
-        return 1 / (self.n - 1)
+    sizes: Floats | None = None
 
 
 Sample = Floats | Folds
-"""What the items of losses are: (documents,) sentences of each, or folds, of which only a loss a seed is known."""
+"""What the items of losses are: (documents,) sentences of each, or those of folds."""
+
+
+def shared_by_seeds(folds: Floats) -> Floats:
+    """The part of the variance of one seed's loss that no further seed lessens; 0 without folds."""
+    share: Floats = np.where(folds > 1, 1 / np.maximum(folds - 1, 1), 0.0)
+    return share
+
+
+def seed_means(losses: Floats) -> Floats:
+    """(..., seeds) the loss of each seed from (..., seeds, items), of which NaN stands for those of other folds."""
+    is_scored = ~np.isnan(losses)
+    means: Floats = losses.mean(axis=-1) if is_scored.all() else np.nanmean(losses, axis=-1)
+    return means
 
 
 def item_losses(losses: Floats, documents: Codes | None = None, words: npt.ArrayLike | None = None) -> Floats:
@@ -261,7 +291,7 @@ def estimate(losses: Floats, sizes: Sample | None = None) -> Estimate:
         losses: (..., seeds, sentences) paired differences, baseline less freeze, scaled so that their mean is the loss;
             (..., seeds, 1) for losses of whole seeds, whose variance is over seeds alone.
         sizes: (documents,) sentences of each, where the items are documents; left aside for losses of other items. Or
-            the folds that the seeds were scored on, for losses (..., seeds, 1).
+            the folds that the seeds were scored on, whose losses are NaN for all items but those of the seed's fold.
 
     Raises:
         ValueError: There is no seed or no sentence.
@@ -270,10 +300,7 @@ def estimate(losses: Floats, sizes: Sample | None = None) -> Estimate:
     if not n_s or not n_i:
         raise ValueError(f"losses of {counted(n_s, 'seed')} and {counted(n_i, 'sentence')} have no mean")
     if isinstance(sizes, Folds):
-        of = estimate(losses)
-        values = {"n_sentences": float(sizes.examples), "folds": float(sizes.n)}
-        of = of._replace(**{name: np.full(of.mean.shape, value) for name, value in values.items()})
-        return of._replace(variance=of.variance * (1 + n_s * sizes.shared), both=of.seeds)
+        return _estimate_of_folds(losses, sizes)
     by_seed, by_sentence = losses.mean(axis=-1), losses.mean(axis=-2)
     mean = by_seed.mean(axis=-1)
     stretch, df_i = (1.0, n_i - 1.0) if sizes is None or len(sizes) != n_i else _of_documents(sizes)
@@ -293,6 +320,46 @@ def estimate(losses: Floats, sizes: Sample | None = None) -> Estimate:
         skew = third / v**1.5
     counts = (np.full(v.shape, float(n)) for n in (n_s, n_i, 0, 1, n_s - 1))
     return Estimate(mean, v, df, v_s, both, own, skew, *counts)
+
+
+def _estimate_of_folds(losses: Floats, folds: Folds) -> Estimate:
+    """As `estimate`; all settings have the same seeds, and so the same items that are NaN."""
+    n_s, n_i = losses.shape[-2:]
+    by_seed = seed_means(losses)
+    mean = by_seed.mean(axis=-1)
+    v_i, third, within, df_i = np.zeros_like(mean), np.zeros_like(mean), np.zeros_like(mean), 0.0
+    scored = ~np.isnan(losses.reshape(-1, n_s, n_i)[0])
+    for of_fold in np.unique(scored, axis=0):
+        seeds, n = (scored == of_fold).all(axis=1), int(of_fold.sum())
+        if n < 2:  # of whole seeds: what their items vary by is unknown, and counts as the seeds' own
+            continue
+        stretch, df = (1.0, n - 1.0) if folds.sizes is None else _of_documents(folds.sizes[of_fold])
+        items = stretch * losses[..., seeds, :][..., of_fold]
+        means, share = items.mean(axis=-2), seeds.mean()
+        variance, cumulant = _variance_and_third(means - means.mean(axis=-1, keepdims=True))
+        v_i, third, df_i = v_i + share**2 * variance, third + share**3 * cumulant, df_i + df
+        within = within + (items.var(axis=-1, ddof=1) / n).sum(axis=-1) / n_s
+    times = 1 + n_s * shared_by_seeds(np.array(float(folds.n)))
+    own, both = times * _variance_and_third(by_seed - mean[..., None])[0], times * within / n_s
+    v_s = np.maximum(own, both)
+    v = v_s - both + v_i
+    v = np.where(np.sqrt(v) <= _EQUAL * np.nanmax(np.abs(losses), axis=(-2, -1)), 0.0, v)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        df = v**2 / (_fold_square(v_s, both) / (n_s - 1) + v_i**2 / max(df_i, 1))
+        skew = third / v**1.5
+    n_sentences = folds.examples if n_i > 1 else 1
+    counts = (np.full(v.shape, float(n)) for n in (n_s, n_sentences, folds.n, 1, n_s - 1))
+    return Estimate(mean, v, df, v_s, both, own, skew, *counts)
+
+
+def _fold_square(seeds: Floats, both: Floats) -> Floats:
+    """What stands for the square of the seeds' part of folds in degrees of freedom.
+
+    It is the difference of two variances, of which the larger one is as uncertain as its degrees of freedom say, and it
+    may be 0 by chance.
+    """
+    square: Floats = seeds * np.maximum(seeds - both, _LEAST_OWN * seeds)
+    return square
 
 
 def _of_documents(sizes: Floats) -> tuple[Floats, float]:
@@ -319,8 +386,9 @@ def estimates(losses: Sequence[Floats], sizes: Sample | None = None) -> Estimate
     """
     table = np.full((len(Estimate._fields), len(losses)), np.nan)
     table[-5:] = np.array([[0.0], [1.0], [0.0], [1.0], [0.0]])
-    for shape in {array.shape for array in losses if len(array)}:
-        at = [place for place, array in enumerate(losses) if array.shape == shape]
+    alike = [(array.shape, np.isnan(array).tobytes() if isinstance(sizes, Folds) else b"") for array in losses]
+    for kind in {kind for kind in alike if kind[0][0]}:
+        at = [place for place, other in enumerate(alike) if other == kind]
         table[:, at] = estimate(np.stack([losses[place] for place in at]), sizes)
     return Estimate._make(table)
 
@@ -342,17 +410,20 @@ def seed_correlation(by_seed: Floats) -> Floats:
 def moderated(of: Estimate, correlation: float | Floats, among: npt.NDArray[np.bool_] | None = None) -> Estimate:
     """The estimates (..., settings) of one question, with the variance over seeds that its settings share.
 
-    Where nothing varies, a setting neither gives nor takes: equal values tell that the dev set is coarse. Nor do folds.
+    Where nothing varies, a setting neither gives nor takes: equal values tell that the dev set is coarse. Nor do whole
+    seeds of folds, whose variance is mostly that of items.
 
     Args:
         correlation: (...) of their losses over seeds, as of `seed_correlation`.
         among: (..., settings) which ones share it; None for all. The others keep their own.
     """
-    can = (of.variance > 0) & (of.n_seeds > 1) & (of.folds == 0)
+    is_fold = of.folds > 0
+    can = (of.variance > 0) & (of.n_seeds > 1) & (~is_fold | (of.n_sentences > 1))
     d = np.where(can if among is None else can & among, of.n_seeds - 1, 0.0)
     n, total = (d > 0).sum(axis=-1, keepdims=True), d.sum(axis=-1, keepdims=True)
     r_2 = np.maximum(LEAST_ALIKE, np.asarray(correlation, dtype=np.float64))[..., None] ** 2
-    alone = np.where(d > 0, d * of.n_seeds * (of.own - of.both), 0.0)  # NaN of one seed
+    overlap = 1 + of.n_seeds * shared_by_seeds(of.folds)  # 1 without folds
+    alone = np.where(d > 0, d * of.n_seeds * (of.own - of.both) / overlap, 0.0)  # NaN of one seed
     with np.errstate(invalid="ignore", divide="ignore"):
         shared = np.maximum(alone.sum(axis=-1, keepdims=True) / total, 0)
         # Leave-one-out: a setting that is odd must not hide in the mean that it is held against.
@@ -361,12 +432,14 @@ def moderated(of: Estimate, correlation: float | Floats, among: npt.NDArray[np.b
         is_odd = of.own > special.fdtri(d, others_df, ODD) * (of.both + of_others / of.n_seeds)
         w = PRIOR_DF / (PRIOR_DF + d)  # Smyth 2004: the weight of the prior against d own degrees of freedom
         drawn = np.maximum(of.both, (1 - w) * of.own + w * (of.both + shared / of.n_seeds))
-        is_drawn = (d > 0) & (n > 1) & ~is_odd
+        # Of folds a setting's own part is what is left of a difference: it is all shared, or 11 % of sweeps err.
+        drawn = np.where(is_fold, of.both + shared / of.n_seeds * overlap, drawn)
+        is_drawn = (d > 0) & (n > 1) & (is_fold | ~is_odd)
         seeds = np.where(is_drawn, drawn, of.seeds)
         pool_df = np.where(is_drawn, total / (1 + (n - 1) * r_2), of.pool_df)
         variance = np.where(is_drawn, of.variance - of.seeds + seeds, of.variance)
         new = of._replace(variance=variance, seeds=seeds, pool=np.where(is_drawn, n, of.pool), pool_df=pool_df)
-        df = np.where(is_drawn, variance**2 / (seeds**2 / new.seeds_df + of.of_items()), of.df)
+        df = np.where(is_drawn, variance**2 / (new.of_seeds() + of.of_items()), of.df)
         skew = np.where(is_drawn, of.sentence_skew * (of.variance / variance) ** 1.5, of.sentence_skew)
     return new._replace(df=df, sentence_skew=skew)
 
@@ -383,9 +456,8 @@ def ends(of: Estimate, tail: float | Floats, guard: float = GUARD) -> tuple[Floa
         excess = np.where(tail > 0, of_seeds * (exponential_ratio(of.seeds_df + 1, tail) - 1), np.inf)
         bound = of.seeds_bound(_BOUND)
         share = np.maximum(bound - of.both, 0) / (of.variance - of.seeds + bound)
-        weight = np.where(of.folds > 0, np.cbrt(of.seeds_share), share)  # of folds chosen, see the module docstring
         far = _standard_errors_to_end(t, np.maximum(of.sentence_skew, 0)) + np.where(
-            weight > 0, guard * excess * weight, 0.0
+            share > 0, guard * excess * share, 0.0
         )
         low = of.mean - se * _standard_errors_to_end(t, np.maximum(-of.sentence_skew, 0))
         high = of.mean + se * far
@@ -412,8 +484,9 @@ def interval(losses: Floats, level: float = 0.95, sizes: Sample | None = None) -
     values = values.reshape(len(values), -1)
     if not 0 < level < 1:
         raise ValueError(f"level {level:g} must be between 0 and 1")
-    if not np.isfinite(values).all():
-        raise ValueError(f"{int((~np.isfinite(values)).sum())} of {values.size} values are not finite")
+    is_known = np.isfinite(values).any(axis=1) if isinstance(sizes, Folds) else np.isfinite(values)
+    if not is_known.all():
+        raise ValueError(f"{int((~is_known).sum())} of {is_known.size} values are not finite")
     of = estimate(values, sizes)
     n_seeds, n_items = len(values), sizes.examples if isinstance(sizes, Folds) else values.shape[1] if two_way else None
     low, high = ends(of, (1 - level) / 2)

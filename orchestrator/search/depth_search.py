@@ -154,7 +154,7 @@ class DepthSearch(Source):
         for trial_id, splits in self._sentences.items():
             for name, values in splits.get(split, {}).items():
                 columns.setdefault(name, {})[trial_id] = values
-        return with_sentences(frame, columns, split)
+        return with_sentences(frame, columns)
 
     def _tried(self) -> list[set[int]]:
         """Of each freeze, the seeds whose pair has ended; where the baseline has failed, whatever it would score."""

@@ -3,6 +3,7 @@
 python -m tests.lab.calibration                     # 4,000 sweeps a world, ten minutes on two cores
 python -m tests.lab.calibration --only documents    # only what has that in its name
 python -m tests.lab.calibration --write             # all, kept and written into docs/pages/explanation/intervals.md
+python -m tests.lab.calibration --only folds --write   # these anew, beside the others that were kept
 
 Exit code 1 if a goal is missed by more than three standard errors of the simulation, or if the shipped trials leave
 what intervals presume.
@@ -21,9 +22,9 @@ from tests.lab.calibration import page
 from tests.lab.calibration.decisions import bad_seeds, collapsing
 from tests.lab.calibration.halves import halves
 from tests.lab.calibration.ledger import ledger_of
-from tests.lab.calibration.measure import Figure, figures, power, unaware, uneven
+from tests.lab.calibration.measure import Figure, figures, in_folds, power, unaware, uneven
 from tests.lab.calibration.shipped import shipped
-from tests.lab.calibration.worlds import FAMILIES, NEGLECTED, OTHERS, SINGLE, STRESS
+from tests.lab.calibration.worlds import FAMILIES, NEGLECTED, OTHERS, SINGLE, SMALL, STRESS
 
 
 def jobs(sweeps: int, seed: int) -> dict[str, Callable[[], Iterator[Figure]]]:
@@ -37,6 +38,7 @@ def jobs(sweeps: int, seed: int) -> dict[str, Callable[[], Iterator[Figure]]]:
         "power": partial(power, sweeps, seed),
         **{name: partial(figures, name, world, many, seed) for name, world in SINGLE.items()},
         **{name: partial(figures, name, world, sweeps, seed) for name, world in (FAMILIES | STRESS | OTHERS).items()},
+        **{name: partial(in_folds, name, max(sweeps // 4, 1), seed) for name in SMALL},
         **{f"{name}, neglected": partial(unaware, name, OTHERS[name], sweeps, seed) for name in NEGLECTED},
     }
 
@@ -68,7 +70,8 @@ def main(arguments: list[str] | None = None) -> int:
     missed = sum(figure.missed for figure in found) + sum(entry.missed for entry in entries)
     sys.stdout.write(f"{missed} goals missed\n")
     if options.write:
-        page.keep(found)
+        anew = {figure.world for figure in found}
+        page.keep([*(old for old in page.kept() if options.only and old.world not in anew), *found])
         page.PAGE.write_text(page.text(), encoding="utf-8")
     return int(missed > 0)
 

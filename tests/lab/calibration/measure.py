@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -12,9 +13,9 @@ from orchestrator.analysis.decision_plan import ERROR, FIRST_LOOK, PlannedLooks
 from orchestrator.analysis.looks import adjusted_tail, deciding_ends, mean_correlation, simultaneous
 from orchestrator.analysis.losses import collapses
 from orchestrator.analysis.rows import ROUNDING, Floats
-from orchestrator.analysis.two_way import Estimate, ends, estimate, estimates, moderated, seed_correlation
+from orchestrator.analysis.two_way import Estimate, ends, estimate, estimates, moderated, seed_correlation, seed_means
 from orchestrator.config.quantities import counted
-from tests.lab.calibration.worlds import COLLAPSE, FAMILIES, STRESS, Crossed, Drawn, World
+from tests.lab.calibration.worlds import COLLAPSE, FAMILIES, SMALL, STRESS, Crossed, Drawn, InFolds, World
 
 Bools = npt.NDArray[np.bool_]
 
@@ -29,6 +30,12 @@ COVERED = {3: 0.92, 5: 0.93, 8: 0.93}  # goal of a nominal 95 % interval: with t
 # At any look, of any setting. The lower end is meant for 5 % as well: Student's distances at several looks, with two to
 # seven degrees of freedom, spend a little more than the normal ones by which the error is divided among them.
 WRONG = {"recommended though beyond": ERROR, "shown beyond though within": 0.06}
+
+
+IN_FOLDS = (5, 10)  # seeds that a cross-validation declares; each grows to the larger number
+WRONG_IN_FOLDS = 0.06
+HELD_OUT = 0.3
+POWER = 0.8
 
 
 class Figure(NamedTuple):
@@ -105,24 +112,29 @@ def held(low: Floats, high: Floats) -> float:
     return float(((low <= ROUNDING) & (high >= -ROUNDING)).mean())
 
 
-def measure(world: World, sweeps: int, seed: int, fewest: int = 1) -> dict[int, Measured]:
+def measure(
+    world: World, sweeps: int, seed: int, fewest: int = 1, plans: tuple[int, ...] = PLANS
+) -> dict[int, Measured]:
     """By how many settings are compared: the first alone, the first two, all three, from the `fewest` on.
 
-    Runs that collapsed are left out, and the truth is that of those which did not, as the sentence says.
+    Every sweep grows to the most seeds that any of `plans` declares. Runs that collapsed are left out, and the truth is
+    that of those which did not, as the sentence says.
     """
     seen: dict[tuple[int, int], list[_Seen]] = {}
-    for drawn in batches(world, sweeps, seed):
-        for settings in range(fewest, drawn.losses.shape[1] + 1):
-            for n in LOOKS:
+    most = max(plans)
+    looks = range(FIRST_LOOK, most + 1)
+    for drawn in batches(world, sweeps, seed, most):
+        for settings in range(min(fewest, drawn.losses.shape[1]), drawn.losses.shape[1] + 1):
+            for n in looks:
                 seen.setdefault((settings, n), []).append(_seen(drawn, settings, n))
-    return {settings: _measured({n: seen[settings, n] for n in LOOKS}) for settings, n in seen if n == MOST}
+    return {settings: _measured({n: seen[settings, n] for n in looks}, plans) for settings, n in seen if n == most}
 
 
-def batches(world: World, sweeps: int, seed: int) -> Iterator[Drawn]:
-    """The sweeps of a world, drawn a few at a time."""
+def batches(world: World, sweeps: int, seed: int, most: int = MOST) -> Iterator[Drawn]:
+    """The sweeps of a world with so many seeds, drawn a few at a time."""
     rng = np.random.default_rng(seed)
     for start in range(0, sweeps, BATCH):
-        yield world.draw(rng, min(BATCH, sweeps - start), MOST)
+        yield world.draw(rng, min(BATCH, sweeps - start), most)
 
 
 def _seen(drawn: Drawn, settings: int, n: int) -> _Seen:
@@ -134,19 +146,19 @@ def _seen(drawn: Drawn, settings: int, n: int) -> _Seen:
     of = estimate(losses, drawn.sizes)
     if settings == 1:
         return _Seen(of, none, none)
-    return _Seen(of, seed_correlation(losses.mean(axis=-1)), mean_correlation(losses))
+    return _Seen(of, seed_correlation(seed_means(losses)), mean_correlation(losses, drawn.sizes))
 
 
-def _measured(seen: dict[int, list[_Seen]]) -> Measured:
+def _measured(seen: dict[int, list[_Seen]], plans: tuple[int, ...]) -> Measured:
     """As `looks.simultaneous` puts them together for one sweep."""
     single = list[tuple[Floats, Floats]]()
-    deciding: dict[int, list[Floats]] = {planned: [] for planned in PLANS}
+    deciding: dict[int, list[Floats]] = {planned: [] for planned in plans}
     for n, parts in seen.items():
         joined = Estimate(*map(np.concatenate, zip(*(part.of for part in parts), strict=True)))
         of = moderated(joined, np.concatenate([part.over_seeds for part in parts]))
         tails = _tails(of.mean.shape[1], np.concatenate([part.of_means for part in parts]))
         single.append(ends(of, TAIL))
-        for planned in PLANS:
+        for planned in plans:
             deciding[planned].append(_deciding(of, tails, PlannedLooks(FIRST_LOOK, planned), n))
     low, high = np.stack(single, axis=1)
     both = {planned: np.stack(pairs, axis=1) for planned, pairs in deciding.items()}
@@ -181,6 +193,21 @@ def figures(name: str, world: World, sweeps: int, seed: int) -> Iterator[Figure]
                 yield Figure(label, f"{what}, {planned} planned", float(share), promised, sweeps)
         shown = of.shown(MOST).any(axis=0).mean()
         yield Figure(label, f"recommended by {MOST} seeds if it loses nothing", float(shown), None, sweeps)
+
+
+def in_folds(name: str, sweeps: int, seed: int) -> Iterator[Figure]:
+    """Of a small set in folds: coverage, wrong verdicts, and how far they reach; that of a part held out beside it."""
+    world, common = SMALL[name]
+    held_out = replace(world, n_sentences=round(HELD_OUT * world.n_sentences), seeds=np.hypot(world.seeds, common))
+    (of,) = measure(InFolds(world, common), sweeps, seed, 3, IN_FOLDS).values()
+    (alone,) = measure(held_out, sweeps, seed, 3, IN_FOLDS).values()
+    for planned in IN_FOLDS:
+        yield Figure(name, f"covered, {planned} seeds", of.covered(planned), COVERED[5], sweeps, at_most=False)
+        for what, shares in zip(WRONG, of.wrong(planned), strict=True):
+            yield Figure(name, f"{what}, {planned} planned", float(shares.mean()), WRONG_IN_FOLDS, sweeps)
+        for how, each in (("folds", of), (f"{100 * HELD_OUT:g} % held out", alone)):
+            reach = np.nanquantile(each.deciding[planned][1][planned - LOOKS[0]], POWER)
+            yield Figure(name, f"points that {planned} seeds reach, {how}", float(reach), None, sweeps)
 
 
 def unaware(name: str, world: World, sweeps: int, seed: int) -> Iterator[Figure]:

@@ -14,9 +14,9 @@ from pathlib import Path
 from orchestrator.config.quantities import counted
 from tests.lab.calibration.halves import WAYS
 from tests.lab.calibration.ledger import churn, ledger_of
-from tests.lab.calibration.measure import MOST, PLANS, WRONG, Figure
+from tests.lab.calibration.measure import HELD_OUT, IN_FOLDS, MOST, PLANS, WRONG, Figure
 from tests.lab.calibration.shipped import shipped
-from tests.lab.calibration.worlds import FAMILIES, NEGLECTED, OTHERS, SHAPES, SINGLE, STRESS, WORLDS
+from tests.lab.calibration.worlds import FAMILIES, NEGLECTED, OTHERS, SHAPES, SINGLE, SMALL, STRESS, WORLDS
 
 PAGE = Path(__file__).parents[3] / "docs" / "pages" / "explanation" / "intervals.md"
 FIGURES = Path(__file__).with_name("figures.json")
@@ -56,6 +56,10 @@ def _simulated(found: Found) -> dict[str, str]:
         "neglected": _table(
             ("losses", "over seeds alone", "by sentence", "as used", "times as wide"), _neglected(found)
         ),
+        "folds": _table(
+            ("small set", "seeds vary", "folds reach", "a part held out", "wrongly recommended", "wrongly beyond"),
+            _folds(found),
+        ),
         "power": _table(("settings compared", *(f"{n} seeds" for n in PLANS)), _power(found)),
         "decisions": _table(("what is promised", "simulated", "goal"), _decisions(found)),
         "halves": _table(("interval", "losses beyond its upper end", "beyond its lower end"), _halves(found)),
@@ -88,6 +92,26 @@ def _worlds(found: Found) -> Iterator[tuple[str, ...]]:
                 )
 
 
+def _folds(found: Found) -> Iterator[tuple[str, ...]]:
+    """Each size of a small set; two figures are of five and of ten seeds, errors the worst of normal and skewed."""
+    for name in SMALL:
+        what, size, times, shape = name.split(", ")
+        if shape != "normal":
+            continue
+        names = [other for other in SMALL if other.startswith(f"{what}, {size}, {times}, ")]
+        reach = [
+            " / ".join(f"{100 * found[name, f'points that {n} seeds reach, {how}'].share:.1f}" for n in IN_FOLDS)
+            for how in ("folds", f"{100 * HELD_OUT:g} % held out")
+        ]
+        worst = [max(found[each, f"{what}, {n} planned"].share for each in names for n in IN_FOLDS) for what in WRONG]
+        yield (
+            f"{size.removesuffix(' in folds')} {what}",
+            times.removeprefix("seeds "),
+            *reach,
+            *(f"{100 * share:.1f} %" for share in worst),
+        )
+
+
 def _neglected(found: Found) -> Iterator[tuple[str, ...]]:
     """What each interval holds; a cell is empty where there are neither documents nor words."""
     for name in NEGLECTED:
@@ -109,7 +133,7 @@ def _power(found: Found) -> Iterator[tuple[str, ...]]:
 
 def _decisions(found: Found) -> Iterator[tuple[str, ...]]:
     """All that is found by whole decisions."""
-    worlds = {_label(name, settings) for name in WORLDS for settings in (1, 2, 3)}
+    worlds = {_label(name, settings) for name in WORLDS for settings in (1, 2, 3)} | {*SMALL}
     for (name, what), figure in found.items():
         if name not in worlds and not name.startswith(("power", "halves")):
             yield f"{name}: {what}", f"{100 * figure.share:.1f} %", figure.promise

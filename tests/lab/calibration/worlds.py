@@ -6,12 +6,13 @@ come out centred on the true loss, so that a caller can put the truth where erro
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from orchestrator.analysis.prospects import FREEZEBENCH
 from orchestrator.analysis.rows import Floats
 from orchestrator.analysis.two_way import Folds, Sample, document_sizes, item_losses
 from tests.lab.calibration.shapes import Draw, exponential, heteroscedastic, normal, skewed, t5
@@ -19,6 +20,7 @@ from trials.metrics.contributions import Score, label_f1, matthews, pseudo_value
 
 COLLAPSE = 0.1  # share of runs
 ALIKE = 0.5  # correlation between the losses of two settings, over seeds and over items; 0.49 in the shipped trials
+FOLDS = 5
 TRUTH_SEEDS = 400_000  # draws of the mean over seeds where it has no closed form
 
 
@@ -270,7 +272,35 @@ class Folded:
         return Drawn(self.deviation * losses[..., None], sizes=Folds(self.folds, 260))
 
 
-World = Words | Classes | Crossed | Documents | Ratio | Folded
+@dataclass(frozen=True)
+class InFolds:
+    """A cross-validation over items: each seed is scored on one fold of them, and train sets overlap.
+
+    Attributes:
+        world: Of whose `n_sentences` each fold has its share.
+        common: Deviation of what the losses of all seeds share, as their train sets overlap: 1 / (folds - 1) of the
+            variance of one seed, which Nadeau and Bengio presume.
+    """
+
+    world: Words | Classes
+    common: float
+    folds: int = FOLDS
+
+    def draw(self, rng: np.random.Generator, sweeps: int, n_seeds: int) -> Drawn:
+        """All settings of the world."""
+        n = self.world.n_sentences // self.folds
+        fold_of = np.arange(n_seeds) % self.folds
+        parts = []
+        for fold, rounds in enumerate(np.bincount(fold_of, minlength=self.folds).tolist()):
+            scored = replace(self.world, n_sentences=n).draw(rng, sweeps, rounds).losses
+            part = np.full((*scored.shape[:2], n_seeds, n), np.nan)
+            part[:, :, fold_of == fold] = scored
+            parts.append(part)
+        common = self.common * normal(rng, (*parts[0].shape[:2], 1), ALIKE)[..., None]
+        return Drawn(np.concatenate(parts, axis=-1) + common, sizes=Folds(self.folds, n * self.folds))
+
+
+World = Words | Classes | Crossed | Documents | Ratio | Folded | InFolds
 SHAPES: dict[str, Draw] = {"normal": normal, "t5": t5, "skewness 1": skewed}
 SHARES = (0.5, 0.8, 0.9, 0.98)  # of the seeds in the variance
 SINGLE: dict[str, World] = {  # one setting
@@ -304,6 +334,26 @@ OTHERS: dict[str, World] = {
     **{f"words, loss {100 * loss:g} points": Ratio(loss) for loss in (0.01, 0.03, 0.1)},
     **{f"{n} folds, skewness 1": Folded(n, skewed) for n in (4, 5, 10)},
     **{f"{n} folds, alike {alike:g}": Folded(n, of_fold=alike) for n in (4, 5, 10) for alike in (0.5, 0.9)},
+}
+
+
+def _small(what: str, n: int, times: int, shape: Draw) -> tuple[Words | Classes, float]:
+    """A small set whose losses vary as in FreezeBench, over seeds so many times as much, and what seeds share."""
+    own, common = np.sqrt(1 - 1 / FOLDS), np.sqrt(1 / FOLDS)
+    if what == "F1":  # falls by 1.5 points for each of the error rate
+        return Classes(label_f1(1), 0.006 * times * own, n, shape=shape), 0.009 * times * common
+    of = FREEZEBENCH["tags" if what == "tags" else "classes"]
+    seeds, sentences = of.seeds / 100 * times, of.examples / 100
+    n_words, hit, churn = (15, 0.3, 0.01) if what == "tags" else (1, 0.05, 0.05)  # so that seeds differ as there
+    return Words(seeds * own, sentences, n, n_words, hit, churn, shape, settings=3), seeds * common
+
+
+SMALL = {
+    f"{what}, {n:,} in folds, seeds {times} times, {name}": _small(what, n, times, SHAPES[name])
+    for what in ("texts", "tags", "F1")
+    for n in (300, 1000)
+    for times in (1, 5)
+    for name in ("normal", "skewness 1")
 }
 # Where it matters what is a sample, and of what: the dev set, documents, words.
 NEGLECTED = [

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from orchestrator.analysis.losses import LEAST_FALL, clopper_pearson, collapses, has_collapsed
+from orchestrator.analysis.losses import LEAST_FALL, clopper_pearson, collapses, has_collapsed, losses
 from tests.examples import each
+from tests.orchestrator.analysis.frames import trials
 from trials.record import loss_fall
 
 DECAY = np.exp(-np.arange(200) / 100)
@@ -47,3 +49,18 @@ def test_interval_is_scipys_exact_one(k: int, n: int, level: float) -> None:
     theirs = stats.binomtest(k, n).proportion_ci(level, "exact")
     low, high = clopper_pearson(np.array([float(k)]), np.array([float(n)]), level)
     assert (low[0], high[0]) == pytest.approx((theirs.low, theirs.high))
+
+
+def test_seeds_of_a_cross_validation_pair_item_by_item_in_their_own_folds() -> None:
+    rng, sizes = np.random.default_rng(3), [40, 41, 39, 40, 40, 40]  # of six seeds; the last has the first one's fold
+    frame = trials({"none": [0.9] * 6, "first 1": [0.88] * 6, "first 2": [0.87] * 6})
+    items = [
+        score + 0.1 * rng.standard_normal(sizes[s]) for s, score in zip(frame["seed"], frame["score"], strict=True)
+    ]
+    frame = frame.assign(score=[each.mean() for each in items], sentences=pd.Series(items), folds=5, examples=200)
+    found, whole = losses(frame), losses(frame.drop(columns="sentences"))
+    assert [(~np.isnan(array)).sum(axis=1).tolist() for array in found.values] == [sizes] * 2
+    assert [array.shape for array in found.values] == [(6, 200)] * 2
+    assert found.of.mean == pytest.approx(whole.of.mean)
+    assert (found.of.variance < whole.of.variance).all()
+    assert (*found.of.n_sentences, *whole.of.n_sentences) == (200, 200, 1, 1)

@@ -96,7 +96,7 @@ def test_folds_have_the_variance_of_nadeau_and_bengio_below_which_no_seeds_bring
     x = np.array([[0.01], [0.02], [0.04], [0.05], [0.03], [0.02]])
     found, s_2 = estimate(x, Folds(5, 260)), x.var(ddof=1)
     assert found.variance == pytest.approx(s_2 * (1 / 6 + 1 / 4))
-    assert found.seeds_share == pytest.approx((1 / 6) / (1 / 6 + 1 / 4))
+    assert found.seeds_share == pytest.approx(1)  # what of it the examples bear is not known
     assert found.df == pytest.approx(5)
     assert estimate(np.tile(x, (1000, 1)), Folds(5, 260)).variance > 0.99 * np.tile(x, (1000, 1)).var() / 4
     folds, alone = interval(x, sizes=Folds(5, 260)), interval(x)
@@ -104,6 +104,38 @@ def test_folds_have_the_variance_of_nadeau_and_bengio_below_which_no_seeds_bring
     assert folds.low is not None
     assert alone.low is not None
     assert folds.low < alone.low
+
+
+def in_folds(x: Floats, folds: int) -> Floats:
+    """(..., seeds, items), NaN for those of other folds."""
+    fold_of = np.arange(x.shape[-1]) * folds // x.shape[-1]
+    return np.where(fold_of == np.arange(x.shape[-2])[:, None] % folds, x, np.nan)
+
+
+def test_with_folds_items_count_once_each_and_only_the_seeds_part_keeps_what_train_sets_share() -> None:
+    x = in_folds(losses(np.random.default_rng(8), 5, 300, seeds=2.0), 5)
+    found, by_fold = estimate(x, Folds(5, 300)), [row[~np.isnan(row)] for row in x]
+    w, t = np.mean([row.var(ddof=1) for row in by_fold]), np.var([row.mean() for row in by_fold], ddof=1)
+    v_i, p = w / 300, (t - w / 60) * (1 / 5 + 1 / 4)
+    assert found.variance == pytest.approx(v_i + p)
+    assert found.seeds_share == pytest.approx(p / (v_i + p))
+    assert found.df == pytest.approx((v_i + p) ** 2 / (p * t * (1 / 5 + 1 / 4) / 4 + v_i**2 / (300 - 5)))
+
+
+def test_settings_in_folds_share_the_seeds_own_part_however_small_that_of_one_of_them_is() -> None:
+    x = in_folds(losses(np.random.default_rng(9), 3, 10, 300), 5)
+    of = estimate(x, Folds(5, 300))
+    found, own = moderated(of, 0.5), of.own - of.both
+    assert found.seeds - found.both == pytest.approx(np.full(3, max(0.0, own.mean())))
+    assert found.seeds_df == pytest.approx(np.full(3, 27 / 1.5))
+
+
+def test_intervals_over_folds_cover_what_their_items_and_seeds_are_a_sample_of() -> None:
+    rng = np.random.default_rng(10)
+    items, noise = rng.standard_normal((2_000, 1, 100)), rng.standard_normal((2_000, 5, 100))
+    shared, own = np.sqrt(0.2) * rng.standard_normal((2_000, 1, 1)), np.sqrt(0.8) * rng.standard_normal((2_000, 5, 1))
+    low, high = ends(estimate(in_folds(items + noise + 0.2 * (shared + own), 5), Folds(5, 100)), 0.025)
+    assert 0.93 < float(((low <= 0) & (high >= 0)).mean()) < 0.99
 
 
 def test_whole_seeds_give_students_lower_end_and_a_farther_upper_one() -> None:
