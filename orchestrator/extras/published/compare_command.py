@@ -116,8 +116,8 @@ def comparison_tables(comparison: Comparison) -> Iterator[RenderableType]:
 
     Shares are in percent; 80 columns wide.
     """
-    for _, lines in groupby(comparison.lines, lambda line: (line.table, line.model, line.notes)):
-        first, *_ = lines = [*lines]
+    for _, group in groupby(comparison.lines, lambda line: (line.table, line.model, line.notes)):
+        first, *_ = lines = [*group]
         yield Text(f"\n{first.corpus}, {first.train_size:,} train sentences, {first.model}", style="bold")
         yield Text(f"theirs: {first.source}")
         table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)

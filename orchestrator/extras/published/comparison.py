@@ -189,19 +189,21 @@ def _lines(
     """The numbers of a table beside those of our cells with the same freeze."""
     corpus, first = study.corpora.get(table.corpus or ""), setup.specs[0]
     lines: list[Line] = []
-    shown, absent = [], []
+    comparable: list[Number] = []
+    shown: list[Number] = []
     for number in usable:
         metric, freeze = study.metrics[number.metric], study.freezes[number.freeze]
         if reason := _not_with(study, corpus, metric, first):
             found.refuse(reason, f"{number.metric} of {number.table}")
             continue
+        comparable.append(number)
         # A study that does not state its number of runs is taken to have made one.
         n_runs = 1 if study.n_seeds == UNKNOWN else study.n_seeds
         theirs = Runs(n_runs, number.low, number.high, number.statistics.get("std"))
-        before = len(lines)
         for cell_id, specs in setup.cells.items():
             ours = _measure(metric, number.at_epoch, setup, cell_id) if _may_be(freeze, study, specs[0]) else None
             if ours is not None:
+                shown.append(number)
                 line = Line(
                     table=number.table,
                     source=table.source,
@@ -217,21 +219,28 @@ def _lines(
                     replication=_judge(study, metric.columns[0], theirs, ours, setup.devices, found.margin),
                 )
                 lines.append(line)
-        (shown if len(lines) > before else absent).append(number)
+    notes = tuple(_notes(study, corpus, comparable, shown, setup))
+    errata = tuple(erratum.text for erratum in study.errata if any(map(erratum.affects, shown)))
+    return [replace(line, notes=notes, errata=errata) for line in lines]
+
+
+def _notes(
+    study: Study, corpus: PublishedCorpus | None, comparable: Sequence[Number], shown: Sequence[Number], setup: Setup
+) -> Iterator[str]:
+    """What else differs between a table and our set-up, what the study does not state, and what we lack."""
     differs, silent = _protocol_differences(study, setup)
-    if corpus and not _is_named(corpus, first.data.name):
-        differs.insert(0, f"our corpus is called {first.data.name}")
+    name = setup.specs[0].data.name
+    if corpus and not _is_named(corpus, name):
+        differs.insert(0, f"our corpus is called {name}")
     metrics = [study.metrics[number.metric] for number in shown]
     if any(metric.split == "test" and metric.epoch != "best" for metric in metrics):
         differs.append("our test score is from the best epoch on dev")
     elif any(metric.epoch == UNKNOWN for metric in metrics):
         differs.append("the study does not say which epoch it reports; ours is the last")
-    missing = {number.freeze: study.freezes[number.freeze].label for number in absent}
-    gone = [label for freeze, label in missing.items() if freeze not in {number.freeze for number in shown}]
-    said = {"protocol differs": differs, "not stated by the study": silent, "not in our trials": gone}
-    notes = tuple(f"{what}: {'; '.join(words)}" for what, words in said.items() if words)
-    errata = tuple(erratum.text for erratum in study.errata if any(map(erratum.affects, shown)))
-    return [replace(line, notes=notes, errata=errata) for line in lines]
+    freezes = {number.freeze for number in shown}
+    absent = dict.fromkeys(study.freezes[number.freeze].label for number in comparable if number.freeze not in freezes)
+    said = {"protocol differs": differs, "not stated by the study": silent, "not in our trials": absent}
+    yield from (f"{what}: {'; '.join(words)}" for what, words in said.items() if words)
 
 
 def _measure(metric: Metric, at_epoch: int | None, setup: Setup, cell_id: str) -> Runs | None:

@@ -222,13 +222,14 @@ class Study(Frozen):
 
     @model_validator(mode="after")
     def _words_are_known(self) -> Study:
-        users = (*self.tables.values(), *self.errata)
-        freezes = [*(table.rows for table in self.tables.values()), *(erratum.freezes for erratum in self.errata)]
+        tables, errata = self.tables.values(), self.errata
+        columns = [*(table.columns for table in tables), *(erratum.columns for erratum in errata)]
+        freezes = [*(table.rows for table in tables), *(erratum.freezes for erratum in errata)]
         used: list[tuple[str, Iterable[str], Iterable[str]]] = [
-            ("corpus", self.corpora, (table.corpus for table in self.tables.values() if table.corpus)),
-            ("metric", self.metrics, (re.split("[@.]", column)[0] for user in users for column in user.columns)),
+            ("corpus", self.corpora, (table.corpus for table in tables if table.corpus)),
+            ("metric", self.metrics, (re.split("[@.]", name)[0] for names in columns for name in names)),
             ("freeze", self.freezes, (name for names in freezes for name in names)),
-            ("table", self.tables, (name for erratum in self.errata for name in erratum.tables)),
+            ("table", self.tables, (name for erratum in errata for name in erratum.tables)),
         ]
         wrong = [f"{kind} {unknown(name, own)}" for kind, own, names in used for name in names if name not in own]
         if wrong:
