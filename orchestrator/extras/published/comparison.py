@@ -141,7 +141,7 @@ def compare_study(study: Study, trials: Sequence[Row], epochs: Sequence[Row], *,
     ours = [setup for setup in _setups(trials, epochs) if setup.specs[0].task in tasks]
     found = Comparison(len({spec.trial_id for setup in ours for spec in setup.specs}), margin)
     for setup in ours:
-        if reason := _no_table(study, setup.specs[0]):
+        if reason := _setup_mismatch(study, setup.specs[0]):
             found.refuse(reason)
     for key, table in study.tables.items():
         corpus = study.corpora.get(table.corpus or "")
@@ -149,7 +149,7 @@ def compare_study(study: Study, trials: Sequence[Row], epochs: Sequence[Row], *,
         for number in table.numbers(key):
             if _is_by_definition(study, number):
                 continue
-            reasons = [*_never_compared(study, corpus, number)]
+            reasons = [*_study_gaps(study, corpus, number)]
             usable += [number] * (not reasons)
             for reason in reasons:
                 found.refuse(reason, f"{number.metric} of {key}")
@@ -193,7 +193,7 @@ def _lines(
     shown: list[Number] = []
     for number in usable:
         metric, freeze = study.metrics[number.metric], study.freezes[number.freeze]
-        if reason := _not_with(study, corpus, metric, first):
+        if reason := _mismatch(study, corpus, metric, first):
             found.refuse(reason, f"{number.metric} of {number.table}")
             continue
         comparable.append(number)
@@ -201,7 +201,9 @@ def _lines(
         n_runs = 1 if study.n_seeds == UNKNOWN else study.n_seeds
         theirs = Runs(n_runs, number.low, number.high, number.statistics.get("std"))
         for cell_id, specs in setup.cells.items():
-            ours = _measure(metric, number.at_epoch, setup, cell_id) if _may_be(freeze, study, specs[0]) else None
+            ours = (
+                _measure(metric, number.at_epoch, setup, cell_id) if _is_same_freeze(freeze, study, specs[0]) else None
+            )
             if ours is not None:
                 shown.append(number)
                 line = Line(
@@ -251,22 +253,22 @@ def _measure(metric: Metric, at_epoch: int | None, setup: Setup, cell_id: str) -
     """
     column, rows = metric.columns[0], [setup.rows[spec.trial_id] for spec in setup.cells[cell_id]]
     if column in _SAVED:
-        return _saved(setup, _SAVED[column], cell_id)
+        return _saving(setup, _SAVED[column], cell_id)
     if column == "trainable_share":
-        return _exact([row["trainable_params"] / row["total_params"] for row in rows if row["total_params"]])
+        return _exact_count([row["trainable_params"] / row["total_params"] for row in rows if row["total_params"]])
     if column in _COUNTS:
-        return _exact([float(row[column]) for row in rows if row[column] is not None])
+        return _exact_count([float(row[column]) for row in rows if row[column] is not None])
     scores = [_score(row, setup.epochs[row["trial_id"]], metric, at_epoch) for row in rows]
     summary = describe([math.nan if score is None else score for score in scores])
     std = summary.std if summary.n > 1 else None
     return Runs(summary.n, summary.mean, summary.mean, std) if summary.n else None
 
 
-def _exact(values: Sequence[float]) -> Runs | None:
+def _exact_count(values: Sequence[float]) -> Runs | None:
     return Runs(1, values[0], values[0]) if values else None
 
 
-def _saved(setup: Setup, cost: str, cell_id: str) -> Runs | None:
+def _saving(setup: Setup, cost: str, cell_id: str) -> Runs | None:
     """The share of its baseline's cost that a cell saves; its deviation is that of the logarithm of the share left."""
     table = savings(setup.frame, [cost]).set_index("cell")
     if cell_id not in table.index or math.isnan(saved := float(table.loc[cell_id, "saved"])):
@@ -303,15 +305,15 @@ def _judge(study: Study, column: str, theirs: Runs, ours: Runs, devices: Sequenc
         return exact_replication(ours, theirs, margin=allowed)
     if column not in _SAVED:
         return replication(ours, theirs, margin=margin, step=_STEP)
-    if differs := _other_device(study, devices):
+    if differs := _device_difference(study, devices):
         why = f"a share of time depends on the device: {differs}"
         return Replication("cannot tell", None, None, TIME_MARGIN, why)
     return replication(ours, theirs, margin=TIME_MARGIN, step=_STEP, is_saving=True)
 
 
-def _no_table(study: Study, ours: TrialSpec) -> str | None:
+def _setup_mismatch(study: Study, ours: TrialSpec) -> str | None:
     """Why none of a study's tables is of our corpus and train size; None if one is."""
-    refusals = [_other_corpus(corpus, ours.data) for corpus in study.corpora.values() if corpus.task == ours.task]
+    refusals = [_corpus_mismatch(corpus, ours.data) for corpus in study.corpora.values() if corpus.task == ours.task]
     if None not in refusals:
         return "; ".join(dict.fromkeys(refusal for refusal in refusals if refusal))
     corpora = [(study.corpora[table.corpus], table.train_size) for table in study.tables.values() if table.corpus]
@@ -329,7 +331,7 @@ def _is_by_definition(study: Study, number: Number) -> bool:
     return freeze.layers == () and freeze.embeddings is False and columns[:1] in [(column,) for column in _SAVED]
 
 
-def _never_compared(study: Study, corpus: PublishedCorpus | None, number: Number) -> Iterator[str]:
+def _study_gaps(study: Study, corpus: PublishedCorpus | None, number: Number) -> Iterator[str]:
     """Why a number cannot be compared with any trial of ours."""
     metric, freeze = study.metrics[number.metric], study.freezes[number.freeze]
     if corpus is not None and corpus.sizes == UNKNOWN:
@@ -348,9 +350,9 @@ def _never_compared(study: Study, corpus: PublishedCorpus | None, number: Number
         yield f"the study does not say which {' and '.join(parts)} were frozen ({freeze.label})"
 
 
-def _not_with(study: Study, corpus: PublishedCorpus | None, metric: Metric, ours: TrialSpec) -> str | None:
+def _mismatch(study: Study, corpus: PublishedCorpus | None, metric: Metric, ours: TrialSpec) -> str | None:
     """Why a metric cannot be compared with these trials, although with others."""
-    if corpus and (reason := _other_corpus(corpus, ours.data, metric.split)):
+    if corpus and (reason := _corpus_mismatch(corpus, ours.data, metric.split)):
         return reason
     if metric.columns[0] in _EXACT and _checkpoint(study.model) != _checkpoint(ours.model.name):
         return f"parameters are those of another model ({ours.model.name}, theirs {study.model})"
@@ -361,13 +363,13 @@ def _has_corpus(corpus: PublishedCorpus | None, train_size: int | None, ours: Tr
     """Whether trials have the task, corpus and train size of a table; any has those of a table without a corpus."""
     if corpus is None:
         return True
-    if corpus.task != ours.task or _other_corpus(corpus, ours.data) is not None:
+    if corpus.task != ours.task or _corpus_mismatch(corpus, ours.data) is not None:
         return False
     assert ours.data.sizes is not None
     return ours.train_size == (train_size or ours.data.sizes[0])
 
 
-def _other_corpus(theirs: PublishedCorpus, ours: DataSpec, scored: str = "dev") -> str | None:
+def _corpus_mismatch(theirs: PublishedCorpus, ours: DataSpec, scored: str = "dev") -> str | None:
     """Why numbers of the `scored` split must not be compared; None if they may."""
     if theirs.sizes == UNKNOWN:
         return f"the study does not say which corpus it used ({theirs.name})"
@@ -385,7 +387,7 @@ def _other_corpus(theirs: PublishedCorpus, ours: DataSpec, scored: str = "dev") 
     return None
 
 
-def _may_be(theirs: PublishedFreeze, study: Study, ours: TrialSpec) -> bool:
+def _is_same_freeze(theirs: PublishedFreeze, study: Study, ours: TrialSpec) -> bool:
     """Whether a trial freezes what a study froze.
 
     Layers of models of different depth are never the same, except none and all of them.
@@ -420,12 +422,12 @@ def _protocol_differences(study: Study, setup: Setup) -> tuple[list[str], list[s
         differs.append(f"{counted(n_seeds, 'seed')} instead of {study.n_seeds}")
     if study.hardware == UNKNOWN:
         silent.append("hardware")
-    elif device := _other_device(study, setup.devices):
+    elif device := _device_difference(study, setup.devices):
         differs.append(device)
     return differs, silent
 
 
-def _other_device(study: Study, devices: Sequence[str]) -> str:
+def _device_difference(study: Study, devices: Sequence[str]) -> str:
     """Where trials ran, if that is not shown to be where the study did; else empty.
 
     `Tesla T4`, as a driver calls it, is the `1x NVIDIA T4` of a study: the last word decides.
