@@ -25,10 +25,12 @@ from dashboards.app.routes import add_exports, add_trials
 from dashboards.data.frames import Frames, Snapshot
 from dashboards.data.page_query import PageQuery
 from dashboards.data.selection import select
-from dashboards.views.answer import page_sentences
+from dashboards.views.answer import in_lines, page_sentences
 from dashboards.views.kit.components import part_id
 from dashboards.views.kit.drawing import in_dark
 from dashboards.views.sweep_list import front_sweep
+from orchestrator.config.quantities import counted
+from trials.errors import StoreError
 
 _INDEX = """<!DOCTYPE html>
 <html lang="en">
@@ -41,13 +43,15 @@ _INDEX = """<!DOCTYPE html>
 # when the first figure comes, so that the answer in words does not wait for it. No page has a table of `dash_table`.
 _GRID_SCRIPT = re.compile(r'<script src="([^"]*/dash_ag_grid/[^"]*)"></script>')
 _PLOTLY_SCRIPT = re.compile(r'<script src="([^"]*/plotly-cartesian-[^"]*)"></script>')
+_LOADING = re.compile(r'<div class="_dash-loading">.*?</div>', re.DOTALL)
 _UNUSED_SCRIPT = re.compile(r'<script src="[^"]*/dash_table/[^"]*"></script>')
 
 
 class LeanDash(dash.Dash):  # type: ignore[misc]  # has no types
-    """The app; `front` says what its first page opens."""
+    """The app; `front` says what its first page opens, `first_words` what stands on it, of the search of an address."""
 
     front: Callable[[], PageQuery] = PageQuery
+    first_words: Callable[[str], list[str]] = list
 
     def index(self, *args: object, **kwargs: object) -> object:
         """The first answer of the server; where the first page is asked for without a sweep, the address of the sweep
@@ -60,8 +64,14 @@ class LeanDash(dash.Dash):  # type: ignore[misc]  # has no types
                 return Response(status=302, headers={"Location": f"./?{search}"})
         return super().index(*args, **kwargs)
 
-    def interpolate_index(self, metas: str = "", scripts: str = "", **others: str) -> str:
-        """The first answer of the server: without the scripts that its page does not run."""
+    def interpolate_index(self, metas: str = "", scripts: str = "", app_entry: str = "", **others: str) -> str:
+        """The first answer of the server: without the scripts that its page does not run, and with what the first page
+        says in words, so that nobody looks at a white page until scripts have come.
+        """
+        words = [] if (request.view_args or {}).get("path") else self.first_words(request.query_string.decode())
+        lines = "".join(f"<p>{html.escape(line)}</p>" for line in words)
+        skeleton = f'<div class="skeleton"><b>Permafrost</b>{lines}<p class="waits">Loading figures ...</p></div>'
+        app_entry = _LOADING.sub(lambda found: skeleton, app_entry)
         grid, plotly = _GRID_SCRIPT.search(scripts), _PLOTLY_SCRIPT.search(scripts)
         assert grid is not None
         assert plotly is not None
@@ -71,7 +81,7 @@ class LeanDash(dash.Dash):  # type: ignore[misc]  # has no types
             f'<link rel="preload" as="script" id="plotly-script" href="{plotly[1]}">'
         )
         lean = _UNUSED_SCRIPT.sub("", scripts.replace(grid[0], "").replace(plotly[0], ""))
-        return str(super().interpolate_index(metas=metas, scripts=lean, **others))
+        return str(super().interpolate_index(metas=metas, scripts=lean, app_entry=app_entry, **others))
 
 
 def make_app(frames: Frames, front: PageQuery | None = None) -> dash.Dash:
@@ -95,6 +105,7 @@ def make_app(frames: Frames, front: PageQuery | None = None) -> dash.Dash:
     )
     cache = PageCache(frames)
     app.front = lambda: front or _front(cache.snapshot())
+    app.first_words = lambda search: _first_words(cache, search)
     app.layout = lambda: shell.shell(cache.snapshot().version)
     _browser_callbacks(app)
     add_callbacks(app, cache)
@@ -107,6 +118,16 @@ def _front(snapshot: Snapshot) -> PageQuery:
     """The sweep to open, if it is another one than the newest, which opens without a word in the address."""
     sweep = front_sweep(snapshot)
     return PageQuery() if sweep == next(iter(snapshot.sweeps), "") else PageQuery(sweep=sweep)
+
+
+def _first_words(cache: PageCache, search: str) -> list[str]:
+    """The answers of the first page, a line a corpus; none where the store cannot be read, which the page then says."""
+    try:
+        selection = cache.select(f"?{search}")
+        limit = counted(selection.plan.tolerance, "point")
+        return [f"To lose at most {limit}:", *in_lines(selection)]
+    except StoreError:
+        return []
 
 
 def answer_ahead(frames: Frames, front: PageQuery | None = None) -> None:

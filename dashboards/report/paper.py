@@ -20,7 +20,8 @@ from dashboards.views.kit.drawing import LOOKS, Figure
 from dashboards.views.kit.part import EmptyPartError, compute
 from dashboards.views.losses import LOSSES
 
-COLUMN_PIXELS, PAGE_PIXELS = 317, 662  # 3.3 and 6.9 inches, at 96 in an inch: letters of 12 pixels have 9 points
+COLUMN_PIXELS, PAGE_PIXELS = 317, 662  # 3.3 and 6.9 inches, at 96 in an inch
+_LETTERS, _RIGHT = 11, 24  # pixels: 8 points; beside the panel stands the tolerance, and no handle
 _WIDTHS = {"column": ("light-narrow", COLUMN_PIXELS), "page": ("light", PAGE_PIXELS)}
 
 
@@ -112,4 +113,6 @@ def paper_figures(selection: Selection, key: str) -> Iterator[PaperFigure]:
     for word, (look, width) in _WIDTHS.items():
         drawn = compute(LOSSES, selection, LOOKS[look])
         if drawn.figure is not None and not drawn.why_empty:
-            yield PaperFigure(f"{key}-paper-{word}", drawn.figure, width)
+            page = drawn.figure["layout"]
+            layout = {**page, "font": {**page["font"], "size": _LETTERS}, "margin": {**page["margin"], "r": _RIGHT}}
+            yield PaperFigure(f"{key}-paper-{word}", {**drawn.figure, "layout": layout}, width)

@@ -68,6 +68,11 @@ def _sentences(selection: Selection) -> list[ShortAnswer]:
         return [ShortAnswer("", str(error))]
 
 
+def in_lines(selection: Selection) -> list[str]:
+    """The answer as text, a line a corpus."""
+    return [f"{of}: {words}" if of else words for of, words in _sentences(selection)]
+
+
 def page_sentences(selection: Selection) -> list[str]:
     """The answers in full, for files; none if there are none."""
     if selection.sweep is None:

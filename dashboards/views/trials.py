@@ -165,7 +165,7 @@ class GridColumn(NamedTuple):
 COLUMNS = {
     "picked": GridColumn(""),
     "trial_id": GridColumn("trial"),
-    "score": GridColumn("score (%)", 100.0, ".2f", 124),
+    "score": GridColumn("score (%)", 100.0, ".2f", 150),
     "freeze": GridColumn("frozen", pixels=230),
     "froze": GridColumn("what it froze", pixels=330),
     "corpus": GridColumn("corpus", pixels=180),
@@ -173,7 +173,7 @@ COLUMNS = {
     "train_size": GridColumn("train size", 1),
     "seed": GridColumn("seed"),
     "state": GridColumn("state"),
-    "test_score": GridColumn("test score (%)", 100.0, ".2f"),
+    "test_score": GridColumn("test score (%)", 100.0, ".2f", 150),
     "best_epoch": GridColumn("best epoch", 1.0, ",.3~f"),
     "train_s": GridColumn("training (s)", 1.0, ",.2f"),
     "training_flops": GridColumn("training TFLOPs", 1e-12, ",.3~f"),

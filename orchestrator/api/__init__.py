@@ -77,6 +77,11 @@ _PLACES = {
 }
 
 
+def __dir__() -> list[str]:
+    """What a person may call."""
+    return sorted(__all__)
+
+
 def __getattr__(name: str) -> Any:
     """Import what is asked for: a reader of a store needs nothing that runs trials."""
     if name not in _PLACES:

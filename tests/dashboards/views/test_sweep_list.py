@@ -105,3 +105,11 @@ def test_what_a_caller_names_opens_first(snapshot: Snapshot) -> None:
     client = make_app(Frames(snapshot.store), PageQuery(sweep="newest", tolerance=3.0)).server.test_client()
     assert client.get("/").headers["Location"] == "./?sweep=newest&tolerance=3"
     assert client.get("/?tolerance=5").headers["Location"] == "./?sweep=newest&tolerance=5"
+
+
+def test_the_server_sends_the_answer_in_words_before_any_script_has_run(snapshot: Snapshot) -> None:
+    client = make_app(Frames(snapshot.store)).server.test_client()
+    first = client.get("/?sweep=decided&tolerance=4").text
+    assert "<p>To lose at most 4 points:</p>" in first
+    assert first.index("reeze ") < first.index("<script")
+    assert "Loading figures" in client.get("/scores?sweep=decided").text
