@@ -117,7 +117,7 @@ def curve_lines(answer: Answer, columns: int = 100) -> list[str]:
 
 def tolerance_lines(answer: Answer) -> list[str]:
     """What each tolerance buys, with the data at hand."""
-    from orchestrator.analysis.wording import bought_text, tolerance_that_buys  # loads pandas
+    from orchestrator.analysis.wording import beyond_texts, bought_text, tolerance_that_buys  # loads pandas
 
     bought = [
         (tolerance_that_buys(row["tolerance"]), bought_text(row["freeze"], row["saved"], answer.n_layers))
@@ -128,6 +128,7 @@ def tolerance_lines(answer: Answer) -> list[str]:
     return [
         "what each tolerance buys:",
         *(f"  within {counted(limit, 'point')}: {text}" for limit, text in sorted([*own, *bought])),
+        *(f"  {text}" for text in beyond_texts(answer.decided_by.n_beyond)),
     ]
 
 

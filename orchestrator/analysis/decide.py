@@ -81,6 +81,14 @@ class Baseline:
     runs: Collapses
     has_learned: bool
 
+    @property
+    def gain(self) -> float:
+        """Points above the constant prediction: a loss of so many leaves nothing of what was learned. Infinite where
+        it is not known.
+        """
+        gain = self.score - self.constant
+        return gain if np.isfinite(gain) else np.inf
+
 
 @dataclass(frozen=True)
 class Decided:
@@ -127,12 +135,13 @@ class Decided:
     def within(self, tolerance: float) -> Decided:
         """The decisions at another tolerance, in points; the intervals stay."""
         plan = replace(self.plan, tolerance=tolerance)
-        return replace(self, plan=plan, table=judged(self.table, plan))
+        return replace(self, plan=plan, table=judged(self.table, plan, self.baseline.gain))
 
     @cached_property
     def missing(self) -> pd.DataFrame:
         """What decides each row of `table`: `further_seeds`, `further_sentences`, `sentences_with_all_seeds` (Int64,
-        see `further_seeds.Further`); NA if nothing will, or if nothing is known of it.
+        see `further_seeds.Further`), NA if nothing will, or if nothing is known of it; `seeds_share`, that of the
+        seeds in the variance of the mean.
 
         Only who shows it pays for it: it takes as long as all else that is decided.
         """
@@ -143,25 +152,48 @@ class Decided:
             if is_one:  # decided: nothing more is needed
                 counts[:, row] = 0
             elif estimate.variance > 0:
-                needed = further(estimate, self.looks, self.plan.tolerance, self.tail)
+                n_run = int(self.table["n_run"].iloc[row])
+                needed = further(estimate, self.looks, self.plan.tolerance, self.tail, n_run=n_run)
                 counts[:, row] = [np.nan if n is None else n for n in (getattr(needed, name) for name in _MISSING)]
         columns = {
             name: pd.array(of, dtype="Float64").astype("Int64") for name, of in zip(_MISSING, counts, strict=True)
         }
-        return pd.DataFrame(columns, index=self.table.index)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            seeds_share = self.estimate.seeds / self.estimate.variance
+        return pd.DataFrame(columns, index=self.table.index).assign(seeds_share=seeds_share)
 
     @cached_property
     def trade_offs(self) -> tuple[TradeOff, ...]:
-        """What each tolerance buys, the smallest first: each setting that no other beats in both."""
-        table = self.table
-        # The tolerance has to hold for runs that do not collapse and for all of them, and is never below 0.
-        needed = np.maximum(np.maximum(table["high"], table["high_all"]), 0.0)
-        can = table["worth_having"] & table["in_budget"] & needed.notna() & ~(table["excess_p"] <= self.plan.error)
-        bought: list[TradeOff] = []
+        """What each tolerance buys, the smallest first: each setting that no other beats in both, as far as anybody
+        would ask (`_is_offered`).
+        """
+        return tuple(bought for bought in self._all_trade_offs if self._is_offered(bought))
+
+    @property
+    def n_beyond(self) -> int:
+        """Settings that only a tolerance beyond that would buy."""
+        return len(self._all_trade_offs) - len(self.trade_offs)
+
+    def _is_offered(self, bought: TradeOff) -> bool:
+        """Whether its tolerance is below what the baseline gains over a constant prediction and, unless it is met, at
+        most three times the one that was asked for, and at most what the deepest freeze loses, or that freeze's own.
+        """
+        asked = self.plan.tolerance
+        if bought.tolerance >= self.baseline.gain - ROUNDING:
+            return False
+        if bought.tolerance <= asked + ROUNDING:
+            return True
+        deepest = self.candidates.iloc[0]
+        is_known = bought.cell != deepest["cell"] and np.isfinite(deepest["loss"])
+        return bool(bought.tolerance <= (3 * asked or POINTS) and not (is_known and bought.tolerance > deepest["loss"]))
+
+    @cached_property
+    def _all_trade_offs(self) -> tuple[TradeOff, ...]:
         if not self.baseline.has_learned:
             return ()
-        rows = table.assign(needed=needed)[can].sort_values(["needed", "saved"], ascending=[True, False])
-        for row in rows.to_dict("records"):
+        bought: list[TradeOff] = []
+        rows = self.candidates[self.candidates["needed"].notna() & ~(self.candidates["excess_p"] <= self.plan.error)]
+        for row in rows.sort_values(["needed", "saved"], ascending=[True, False]).to_dict("records"):
             if not bought or row["saved"] > bought[-1].saved + ROUNDING:
                 if row["needed"] >= POINTS:
                     break  # that tolerates any loss
@@ -170,9 +202,10 @@ class Decided:
 
     @cached_property
     def candidates(self) -> pd.DataFrame:
-        """The settings worth having, the largest saving first."""
+        """The settings worth having, the largest saving first; of equal ones that which the least tolerance buys."""
         table = self.table[self.table["worth_having"] & self.table["in_budget"]]
-        return table.sort_values("saved", ascending=False, kind="stable")
+        table = table.assign(needed=_tolerance_needed(table), rank=-(table["saved"] / ROUNDING).round() * ROUNDING)
+        return table.sort_values(["rank", "needed"], kind="stable").drop(columns="rank")
 
     @cached_property
     def outcome(self) -> Outcome:
@@ -182,6 +215,8 @@ class Decided:
             return "not learned"
         if candidates["qualifies"].any():
             return "freeze"
+        if self.buys_nothing:
+            return "not decided"
         # Open is what a later look may still show; without a saving measured, all that has not run.
         open_ones = table["in_budget"] & (table["worth_having"] | (table["saved"].isna() & (table["n_run"] == 0)))
         refused = (table["verdict"] == BEYOND) | (table["excess_p"] <= self.plan.error)
@@ -197,6 +232,11 @@ class Decided:
     def is_decided(self) -> bool:
         """Whether a setting is recommended, or none will be."""
         return self.outcome not in ("not decided", "not learned")
+
+    @property
+    def buys_nothing(self) -> bool:
+        """Whether the tolerance gives up all that the baseline has learned, so that nothing can be recommended."""
+        return self.baseline.has_learned and self.plan.tolerance >= self.baseline.gain - ROUNDING
 
     @cached_property
     def chosen(self) -> dict[str, Any] | None:
@@ -220,7 +260,7 @@ class Decided:
     @cached_property
     def nearest(self) -> dict[str, Any] | None:
         """The open candidate that the fewest further seeds would decide, one within the tolerance so far if any is."""
-        if self.open.empty:
+        if self.open.empty or self.buys_nothing:
             return None
         still = self.open.join(self.missing)
         decidable = still[still["further_seeds"].notna() & (still["further_seeds"] > 0)]
@@ -234,7 +274,7 @@ class Decided:
         the tolerance sooner.
         """
         nearest = self.nearest
-        if nearest is not None and nearest["loss"] <= self.plan.tolerance + ROUNDING:
+        if self.buys_nothing or (nearest is not None and nearest["loss"] <= self.plan.tolerance + ROUNDING):
             return None
         return _first(self.open[self.open["why_none"] == NO_DIFFERENCE])
 
@@ -250,12 +290,15 @@ class Decided:
     def subject(self) -> dict[str, Any] | None:
         """The row that the answer speaks of; None if no pair of runs has ended.
 
-        The recommended setting, else the nearest to a decision, else the one that loses least: of the candidates, if
-        one has pairs.
+        The recommended setting, else the nearest to a decision, by seeds or else by sentences, else the one that loses
+        least: of the candidates, if one has pairs.
         """
         chosen = self.chosen or (self.alike or self.nearest if self.outcome == "not decided" else None)
         if chosen is not None:
             return chosen
+        if self.outcome == "not decided" and not self.open["high"].dropna().empty:
+            still = self.open[self.open["high"].notna()].join(self.missing)
+            return _first(still.sort_values(["further_sentences", "sentences_with_all_seeds", "loss"], kind="stable"))
         with_loss = self.table[self.table["loss"].notna()]
         candidates = with_loss[with_loss["worth_having"] & with_loss["in_budget"]]
         return _first((candidates if len(candidates) else with_loss).sort_values("loss", kind="stable"))
@@ -264,6 +307,10 @@ class Decided:
     def may_be_decided(self) -> bool:
         """Of what is not decided, whether further seeds are likely to, or the first look is still to come."""
         if self.takes("further_seeds"):
+            return True
+        if self.buys_nothing:
+            return False
+        if ((self.open["n_run"] > 0) & (self.open["n_run"] < self.looks.first)).any():
             return True
         table = self.table[self.table["in_budget"] & (self.table["worth_having"] | self.table["saved"].isna())]
         return self.alike is None and not table["high"].notna().any() and bool((table["n_run"] < FIRST_LOOK).any())
@@ -284,8 +331,8 @@ def _first(table: pd.DataFrame) -> dict[str, Any] | None:
     return None if table.empty else _row(table.iloc[0])
 
 
-def judged(table: pd.DataFrame, plan: DecisionPlan) -> pd.DataFrame:
-    """The table with all that depends on the tolerance."""
+def judged(table: pd.DataFrame, plan: DecisionPlan, gain: float = np.inf) -> pd.DataFrame:
+    """The table with all that depends on the tolerance; a tolerance of `Baseline.gain` or more buys nothing."""
     limit = plan.tolerance
     pairs = list(zip(table["low"].tolist(), table["high"].tolist(), strict=True))
     verdicts = pd.Series([verdict(*ends, limit) for ends in pairs], index=table.index, dtype=object)
@@ -295,7 +342,11 @@ def judged(table: pd.DataFrame, plan: DecisionPlan) -> pd.DataFrame:
         verdict=verdicts,
         difference=[_difference(*ends) for ends in pairs],
         barred=barred,
-        qualifies=(verdicts == WITHIN) & (barred == "") & table["worth_having"] & table["in_budget"],
+        qualifies=(verdicts == WITHIN)
+        & (barred == "")
+        & table["worth_having"]
+        & table["in_budget"]
+        & (limit < gain - ROUNDING),
     )
 
 
@@ -309,10 +360,23 @@ def _barred(row: Mapping[str, Any], limit: float, error: float) -> str:
     """Why collapses, of which it has one or more, bar a setting from being recommended; empty if they do not."""
     if row["excess_p"] <= error:
         return "it collapses more often than the baseline"
-    # Where the baseline collapses as often, it is the recipe that does, and the mean over all runs is enough.
-    share = row["collapsed"] * row["baseline_runs"] > row["baseline_collapsed"] * row["runs"]
-    passes = row["high_all"] if share else row["loss_all"]
-    return "" if passes <= limit + ROUNDING else "its mean over all runs is not within the tolerance"
+    return "" if _over_all_runs(row) <= limit + ROUNDING else "its mean over all runs is not within the tolerance"
+
+
+def _over_all_runs(row: Mapping[str, Any]) -> float:
+    """What the tolerance has to hold of all runs, where some collapsed.
+
+    Where the baseline collapses as often, it is the recipe that does, and the mean over all runs is enough.
+    """
+    is_more = row["collapsed"] * row["baseline_runs"] > row["baseline_collapsed"] * row["runs"]
+    return float(row["high_all"] if is_more else row["loss_all"])
+
+
+def _tolerance_needed(table: pd.DataFrame) -> pd.Series:
+    """The smallest tolerance that each setting is within, by runs that did not collapse and by all; never below 0."""
+    rows = table[["high", *_BARS]].to_dict("records")
+    of_all = [_over_all_runs(row) if row["collapsed"] else -np.inf for row in rows]
+    return pd.Series(np.maximum(np.maximum(numbers(table, "high"), of_all), 0.0), index=table.index)
 
 
 def decide(
@@ -420,7 +484,7 @@ def _decide(frame: pd.DataFrame, plan: DecisionPlan, budget: Mapping[str, float]
         tail=intervals.tail,
         method=intervals.method,
         baseline=baseline,
-        table=judged(table, plan),
+        table=judged(table, plan, baseline.gain),
         estimate=intervals.of,
     )
 

@@ -21,7 +21,7 @@ from orchestrator.analysis.rows import Floats
 from orchestrator.analysis.two_way import Estimate, shared_by_seeds, verdict
 
 MOST_SEEDS = 30  # more that are proposed: beyond it seeds are unlikely to decide
-MOST_TIMES = 100  # nobody has so many times the sentences
+MOST_TIMES = 10  # the sentences that are proposed: few have more at hand
 _STEP = 1.02  # the numbers of sentences that are tried
 
 
@@ -43,13 +43,23 @@ class Further:
     sentences_with_all_seeds: int | None
 
 
-def further(of: Estimate, looks: PlannedLooks, tolerance: float, tail: float = ERROR, power: float = 0.8) -> Further:
+def further(
+    of: Estimate,
+    looks: PlannedLooks,
+    tolerance: float,
+    tail: float = ERROR,
+    power: float = 0.8,
+    *,
+    n_run: int | None = None,
+) -> Further:
     """What decides on one loss.
 
     Args:
         of: Of one setting, with a variance.
         looks: When it is looked at.
         tail: As of `looks.tails`.
+        n_run: Seeds run, collapsed ones included: while the plan has some left, none beyond it is proposed. None for
+            those of the estimate.
 
     Raises:
         ValueError: There is no variance.
@@ -57,6 +67,8 @@ def further(of: Estimate, looks: PlannedLooks, tolerance: float, tail: float = E
     if not of.variance > 0:
         raise ValueError("without a variance nothing is known of what a decision takes")
     n, n_i = float(of.n_seeds), float(of.n_sentences)
+    if n < looks.first:  # two seeds forecast nothing that a third does not turn round
+        return Further(None, None, None)
     low, high = deciding_ends(of, looks, tail)
     if verdict(float(low), float(high), tolerance) != "not decided":
         return Further(0, 0, 0)
@@ -69,7 +81,8 @@ def further(of: Estimate, looks: PlannedLooks, tolerance: float, tail: float = E
         enough: npt.NDArray[np.bool_] = room >= _moves(of, seeds, sentences) * special.ndtri(power)
         return enough
 
-    numbers: Floats = np.arange(n + 1, n + 1 + MOST_SEEDS, dtype=np.float64)
+    left = looks.planned - (n if n_run is None else n_run)
+    numbers: Floats = np.arange(n + 1, n + 1 + (left if left > 0 else MOST_SEEDS), dtype=np.float64)
     more_seeds = _fewest(numbers, lambda seeds: decides(seeds, np.array(n_i)), looks.planned)
     more_sentences = _fewest(sentences, lambda sentences: decides(np.array(n), sentences)) if n_i > 1 else None
     together = _fewest(sentences, lambda sentences: decides(np.array(last), sentences)) if n_i > 1 else None

@@ -41,11 +41,21 @@ def too_few(row: Row) -> str:
 
 
 def lost(row: Row) -> str:
-    """`loses 0.39 points (-0.04 to 0.95)`, `gains 0.39 points (loss -0.95 to 0.04)`."""
+    """`loses 0.39 points (-0.04 to 0.95)`, `gains 0.39 points (loss -0.95 to -0.04)`, `shows no loss (-0.39 points,
+    -0.95 to 0.04)`: a gain is one only where its whole interval is.
+    """
+    return loss_text(row, 2)
+
+
+def loss_text(row: Row, digits: int) -> str:
+    """`lost`, with so many digits."""
     mean, ends = row["loss"], (row["low"], row["high"])
-    gains = mean < -0.005  # what prints as 0.00 is no gain
-    interval = f" ({'loss ' if gains else ''}{ends[0]:z.2f} to {ends[1]:z.2f})" if all(map(math.isfinite, ends)) else ""
-    return f"{'gains' if gains else 'loses'} {abs(mean):.2f} points{interval}"
+    interval = f"{ends[0]:z.{digits}f} to {ends[1]:z.{digits}f}" if all(map(math.isfinite, ends)) else ""
+    if mean >= -0.5 / 10**digits:  # what prints as 0 is no gain
+        return f"loses {abs(mean):.{digits}f} points{f' ({interval})' if interval else ''}"
+    if interval and ends[1] < 0:
+        return f"gains {abs(mean):.{digits}f} points (loss {interval})"
+    return f"shows no loss ({mean:z.{digits}f} points{f', {interval}' if interval else ''})"
 
 
 def rests_on(row: Row, split: str = "dev") -> str:
@@ -61,7 +71,7 @@ def rests_on(row: Row, split: str = "dev") -> str:
 def lost_and_rests_on(row: Row) -> str:
     """`loses 0.39 points (loss -0.04 to 0.95; 3 seeds, 200 dev sentences)`."""
     text, has_interval = lost(row), bool(math.isfinite(row["low"]) and math.isfinite(row["high"]))
-    return f"{text[:-1]}; {rests_on(row)})" if has_interval else f"{text} ({rests_on(row)})"
+    return f"{text[:-1]}; {rests_on(row)})" if has_interval or text.endswith(")") else f"{text} ({rests_on(row)})"
 
 
 def share_text(row: Row) -> str:
@@ -90,8 +100,15 @@ def items_of(row: Row) -> str:
 
 
 def takes_text(row: Row) -> str:
-    """`4 more seeds or 600 more dev sentences`."""
-    takes = [counted(int(row["further_seeds"]), "more seed")]
-    if not pd.isna(row["further_sentences"]) and row["further_sentences"] > 0:
-        takes.append(f"{row['further_sentences']:,} more {items_of(row)}")
-    return " or ".join(takes)
+    """`4 more seeds` where most of the variance is theirs, else `600 more dev sentences or 4 more seeds`; empty where
+    neither would do.
+    """
+    seeds = "" if _is_none(row["further_seeds"]) else counted(int(row["further_seeds"]), "more seed")
+    if seeds and row["seeds_share"] >= 0.5:
+        return seeds
+    items = "" if _is_none(row["further_sentences"]) else f"{row['further_sentences']:,} more {items_of(row)}"
+    return " or ".join(filter(None, (items, seeds)))
+
+
+def _is_none(count: Any) -> bool:
+    return bool(pd.isna(count)) or count <= 0

@@ -17,6 +17,7 @@ from orchestrator.analysis.setting_phrases import (
     Row,
     conditions,
     items_of,
+    loss_text,
     lost,
     lost_and_rests_on,
     rests_on,
@@ -36,7 +37,7 @@ NO_CANDIDATES = "no setting freezes anything, so there is nothing to choose from
 NO_BASELINE = "the baseline (freeze: none) has no completed trial yet."
 NO_PAIRS = "no freeze has a completed trial yet of a seed that the baseline has completed."
 TRY = "Try all of train if it had a part, then more epochs, then another learning rate."
-LARGER = "Take a larger dev split, or a larger tolerance."
+LARGER = "Take a larger tolerance."
 TRAIN_ALL = "Train everything, or ask with a larger tolerance or a smaller saving."
 _MOST_TRADE_OFFS = 4  # in a sentence
 HOW_DECIDED = (
@@ -140,9 +141,7 @@ def _brief(of: Decided) -> str:
     row = of.subject
     if row is None or not math.isfinite(row["loss"]):
         return ""
-    text = f"{'gains' if row['loss'] < 0 else 'loses'} {abs(row['loss']):.1f} points"
-    if math.isfinite(row["low"]) and math.isfinite(row["high"]):
-        text += f" (loss {row['low']:z.1f} to {row['high']:z.1f})"
+    text = loss_text(row, 1)
     text = text.capitalize() if of.chosen is not None else f"Freezing {parts(row['freeze'], of.n_layers)} {text}"
     text = f"{text}{'' if of.is_decided else ' so far'}; {saves_text(row)}".removesuffix("; ")
     return f"{text}. It {row['froze']}." if row["froze"] else f"{text}."
@@ -203,6 +202,9 @@ def _not_worth_it(of: Decided) -> str:
 def _not_decided(of: Decided) -> str:
     """Why nothing is recommended yet, and what would decide it."""
     limit, table = counted(of.plan.tolerance, "point"), of.table[of.table["in_budget"]]
+    if of.buys_nothing:
+        learned = f"the baseline scores {of.baseline.gain:.1f} above the best constant prediction"
+        return f"a tolerance of {limit} gives up all that was learned, as {learned}. Ask with a smaller one."
     fit = table[table["worth_having"]]
     if fit.empty:
         least = f"{percent(of.plan.min_saving)} of the {SAVED[of.cost]}"
@@ -222,10 +224,11 @@ def _not_decided(of: Decided) -> str:
         takes = f" It takes {FIRST_LOOK} seeds or more." if row["n_pairs"] < FIRST_LOOK else ""
         takes = takes if of.nearest is None else f" About {takes_text(of.nearest)} would probably decide it."
         return f"{too_few(row)} ({parts(row['freeze'], of.n_layers)}).{takes}"
-    row = of.nearest or paired.join(of.missing).sort_values("loss").iloc[0].to_dict()
+    row = dict(of.subject or {})
+    row |= of.missing.loc[of.table["cell"] == row["cell"]].iloc[0].to_dict()
     text = f"freezing {parts(row['freeze'], of.n_layers)} {lost_and_rests_on(row)} so far"
     text += f", which is not shown to be at most {limit}"
-    takes = takes_text(row) if of.nearest is not None else _both(row, of)  # alone, else seeds and sentences together
+    takes = takes_text(row) or _both(row, of)  # alone, else seeds and sentences together
     if not takes:
         return f"{text}; further seeds or {items_of(row)} are unlikely to decide it. {LARGER}"
     if not pd.isna(row["n_folds"]) and pd.isna(row["further_seeds"]):
@@ -276,7 +279,13 @@ def trade_off_sentence(of: Decided) -> str:
         f"{_up(trade_off.tolerance)} points: {parts(trade_off.freeze, of.n_layers)} ({percent(trade_off.saved)})"
         for trade_off in bought[:_MOST_TRADE_OFFS]
     ]
-    return f"What each tolerance buys: {'; '.join(texts)}."
+    return f"What each tolerance buys: {'; '.join([*texts, *beyond_texts(of.n_beyond)])}."
+
+
+def beyond_texts(n: int) -> list[str]:
+    """How many settings are not listed, and why, in a line; none where all are."""
+    why = "as they take over three times the tolerance, what the deepest freeze loses, or all that was learned"
+    return [f"{counted(n, 'more setting')} left out, {why}"] if n else []
 
 
 def _up(points: float) -> str:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from orchestrator.analysis.wording import bought_text
+from orchestrator.analysis.wording import bought_text, tolerance_that_buys
 from orchestrator.api.answering import Answers
 from orchestrator.api.planned_question import (
     AUTO,
@@ -173,14 +173,9 @@ def _going_on(planned: PlannedQuestion, launch: Launch) -> Iterator[NextStep]:
 
 
 def other_tolerance(asked: ChooseOptions, answer: Answer) -> Iterator[NextStep]:
-    """The tolerance that is met now, where the one that was asked for is not; none that gives up half of what the
-    baseline has learned.
-    """
+    """The tolerance that is met now, where the one that was asked for is not, if the list of the answer has one."""
     met = next((row for row in answer.trade_offs if row["tolerance"] > asked.tolerance), None)
     if answer.freeze is not None or met is None:
         return
-    baseline, limit = answer.decided_by.baseline, math.ceil(10 * met["tolerance"]) / 10
-    constant = 0.0 if math.isnan(baseline.constant) else baseline.constant
-    if limit < (baseline.score - constant) / 2:
-        brings = f"is decided with the trials at hand: {bought_text(met['freeze'], met['saved'], answer.n_layers)}"
-        yield NextStep(asked.command(tolerance=limit), brings)
+    brings = f"is decided with the trials at hand: {bought_text(met['freeze'], met['saved'], answer.n_layers)}"
+    yield NextStep(asked.command(tolerance=tolerance_that_buys(met["tolerance"])), brings)

@@ -15,6 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from dashboards.cli import app
+from orchestrator.search.choose_depth import spread
 from orchestrator.search.depth_search import Depths
 from orchestrator.store import open_store
 from orchestrator.store.plans import planned_specs
@@ -51,7 +52,7 @@ def test_the_baseline_comes_first_then_a_curve_then_a_decision_or_what_it_takes(
     assert done.exit_code == 0, done.output
     found: dict[str, Any] = json.loads(done.stdout)
     labels = [next(iter(seeds.values())).freeze.label for seeds in Depths.of(asked("results")).freezes]
-    curve, ended = {labels[i] for i in (0, 2, 4, 6)}, list(in_order_of_ending("results"))
+    curve, ended = {labels[i] for i in spread(len(labels))}, list(in_order_of_ending("results"))
     assert ended[:MIN_SEEDS] == [("none", seed) for seed in range(MIN_SEEDS)][: len(ended)]
     first = ended[MIN_SEEDS : MIN_SEEDS * (1 + len(curve))]  # as many as the machine had time for
     seed_by_seed = [[label for label, _ in each] for _, each in groupby(first, key=lambda trial: trial[1])]

@@ -71,7 +71,7 @@ def test_every_verdict_is_read_off_the_one_interval() -> None:
 
 
 def test_each_trade_off_is_the_smallest_tolerance_that_buys_it_and_no_tolerance_moves_an_interval() -> None:
-    of = decided({"first 2": 0.005, "first 4": 0.03})
+    of = decided({"first 2": 0.005, "first 4": 0.03}).within(2.0)
     assert [each.freeze for each in of.trade_offs] == ["first 2", "first 4"]
     for each in of.trade_offs:
         at, below = of.within(each.tolerance), of.within(each.tolerance - 0.01).chosen
