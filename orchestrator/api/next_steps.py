@@ -131,7 +131,7 @@ def next_steps(planned: PlannedQuestion, answers: Answers, launch: Launch) -> It
         yield NextStep(
             asked.command(rates=rates), "tries higher learning rates, as the baseline has not learned the task"
         )
-    open_ones = any(not answer.decided or answer.further_seeds != 0 for answer in answers)
+    open_ones = any(not answer.decided or answer.further_seeds for answer in answers)
     coarse = resolved(question.corpus.task, question.corpus.spec, question.seeds) > asked.tolerance
     # A baseline that has not learned from all of train learns no more from a part.
     would_help = open_ones and coarse and asked.held_out is None and not unlearned
@@ -147,6 +147,7 @@ def next_steps(planned: PlannedQuestion, answers: Answers, launch: Launch) -> It
         for step in _going_on(planned, launch):
             yield step._replace(brings=_TO_LEARN) if unlearned and launch.time_left <= 0 else step
     for answer in answers:
+        yield from _seeds_beyond(planned, answer)
         yield from other_tolerance(asked, answer)
     yield from larger if seeds_tell else []
 
@@ -168,8 +169,23 @@ def _going_on(planned: PlannedQuestion, launch: Launch) -> Iterator[NextStep]:
     if wall is not None:
         hours = max(math.ceil(100 * wall.high / HOUR) / 100, 0.01)
         took = f", {duration(wall.median)}"
-    n = counted(len(left.ahead), "trial")
-    yield NextStep(asked.command(max_hours=hours), f"goes on where it stopped: at most {n}{took}")
+    n, seeds = counted(len(left.ahead), "trial"), counted(planned.question.seeds, "planned seed")
+    yield NextStep(asked.command(max_hours=hours), f"goes on to the {seeds} where they decide: at most {n}{took}")
+
+
+def _seeds_beyond(planned: PlannedQuestion, answer: Answer) -> Iterator[NextStep]:
+    """Seeds beyond the plan, where all of it has run and they would probably decide; with what they cost in width."""
+    from orchestrator.analysis.prospects import growth_text  # loads scipy
+
+    question, more = planned.question, answer.further_seeds
+    if answer.decided or not more or int(answer.decided_by.table["n_run"].max()) < question.seeds:
+        return
+    seeds, sizes = question.seeds + more, question.corpus.spec.sizes
+    where = ("--sweep", str(planned.path), "--store", planned.asked.store, *planned.asked.machine)
+    command = ("permafrost", "launch", *where, "--set", f"seeds={list(range(seeds))}")
+    brings = f"adds {counted(more, 'seed')} beyond the {question.seeds} planned, which would probably decide"
+    cost = "" if sizes is None else f"; {growth_text(question.corpus.task, sizes[1], question.seeds, seeds)}"
+    yield NextStep(shlex.join(command), f"{brings}{cost}")
 
 
 def other_tolerance(asked: ChooseOptions, answer: Answer) -> Iterator[NextStep]:

@@ -131,14 +131,23 @@ def make_plan(sweep: SweepSpec, document: Document, store: ResultStore, lookup: 
     if planned is not None:
         goal = (sweep.goal or GoalSpec()).model_copy(update={"most_seeds": planned})
         plan = replace(plan, sweep=sweep.model_copy(update={"goal": goal}))
-        notes = (*notes, _HELD.format(counted(planned, "seed")))
+        notes = (*notes, _planned_note(planned, (*plan.trials, *plan.stand_ins)))
     return replace(plan, notes=notes)
 
 
-_HELD = (
-    "the last launch declared {}, which may have been looked at: decisions still go by that number, and seeds beyond "
-    "it decide by what was kept of the error. `goal: {{most_seeds: N}}` sets another, and adds error."
-)
+def _planned_note(planned: int, trials: Sequence[TrialSpec]) -> str:
+    """How the seeds that were planned first count, and what those beyond them cost."""
+    from orchestrator.analysis.prospects import growth_text  # loads scipy
+
+    text, now, spec = (
+        f"{counted(planned, 'seed')} were planned before any loss was seen",
+        _most_replicates(trials),
+        trials[0],
+    )
+    text += ", and the answer still goes by that plan"
+    if now > planned and spec.data.sizes is not None:
+        text += f": {growth_text(spec.task, spec.data.sizes[1], planned, now)}, if losses vary as in FreezeBench"
+    return f"{text}. `goal: {{most_seeds: N}}` counts by another number, and adds error."
 
 
 def _with_suggested(plan: Plan, store: ResultStore) -> Plan:

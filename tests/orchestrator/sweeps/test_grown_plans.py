@@ -63,10 +63,10 @@ def test_seeds_that_are_added_after_looks_decide_as_beyond_the_first_plan_on_eve
 
 
 def test_the_launch_says_so_and_the_same_file_again_declares_nothing_new(sweep: Path, store: ResultStore) -> None:
-    assert not [note for note in launched(sweep, store, 3).notes if "declared" in note]
-    assert launched(sweep, store, 5).notes[-1].startswith("the last launch declared 3 seeds, ")
+    assert not [note for note in launched(sweep, store, 3).notes if "planned before" in note]
+    assert launched(sweep, store, 5).notes[-1].startswith("3 seeds were planned before any loss was seen, ")
     before = store.storage.at("sweeps").at("tiny").files()
-    assert launched(sweep, store, 5).notes[-1].startswith("the last launch declared 3 seeds, ")
+    assert launched(sweep, store, 5).notes[-1].startswith("3 seeds were planned before any loss was seen, ")
     assert store.storage.at("sweeps").at("tiny").files() == before
     assert goals(store) == [{"most_seeds": 3}]
 
