@@ -28,7 +28,7 @@ from trials.spec import EMBEDDINGS_ALONE, FreezeSpec, TrialSpec
 
 _EACH_SAVING = {"saved_flops": FLOPS, "saved_time": TRAINING_COST, "saved_memory": MEMORY}
 _SETTING = (
-    "freeze", "n_pairs", "n_run", "n_sentences", "n_documents", "loss", "median", "low", "high", "verdict",
+    "freeze", "n_pairs", "n_run", "n_sentences", "n_documents", "loss", "median", "low", "high", "verdict", "chance",
     "difference", "worth_having", "saved", "saved_low", "saved_high", "collapsed", "runs", "loss_all", "why_none",
     *_EACH_SAVING,
 )  # fmt: skip

@@ -95,24 +95,31 @@ def curve_lines(answer: Answer, columns: int = 100) -> list[str]:
     rows = [row for row in answer.settings if row["n_pairs"]]
     if not rows:
         return []
-    cells = [("freeze", "seeds", "loss (interval)", "saves")]
+    open_ones = any(row["chance"] is not None for row in rows)
+    cells = [("freeze", "seeds", "loss (interval)", "saves", "chance")]
     for row in rows:
         label = strip_and_word(row["freeze"], answer.n_layers)
-        cells.append((label, str(row["n_pairs"]), _loss(row), _savings(row, answer.cost)))
-    widths = [max(len(line[column]) for line in cells) for column in range(len(cells[0]))]
-    text = ["  ".join(word.ljust(width) for word, width in zip(line, widths, strict=True)) for line in cells]
-    losses, room = [Loss(row["loss"], row["low"], row["high"]) for row in rows], columns - len(text[0]) - 2
-    beside = text
-    if room < LEAST_WIDTH:  # the plot stands below the table
-        beside, room = [line[0].ljust(widths[0]) for line in cells], columns - widths[0] - 2
+        chance = "" if row["chance"] is None else _percent(row["chance"])
+        cells.append((label, str(row["n_pairs"]), _loss(row), _savings(row, answer.cost), chance))
+    text = _in_columns(cells, (0, 1, 2, 4, 3) if open_ones else (0, 1, 2, 3))
+    beside, table, losses = text, list[str](), [Loss(row["loss"], row["low"], row["high"]) for row in rows]
+    if (room := columns - len(text[0]) - 2) < LEAST_WIDTH:  # the plot stands below the table, and the chance beside it
+        beside, text = _in_columns(cells, (0, 4) if open_ones else (0,)), _in_columns(cells, (0, 1, 2, 3))
+        table, room = [line.rstrip() for line in text], columns - len(beside[0]) - 2
     drawn = ["loss in points", *plot(losses, answer.tolerance, min(max(room, LEAST_WIDTH), WIDTH))]
-    table = [] if beside is text else [line.rstrip() for line in text]
     return [
         *table,
         *(f"{left}  {right}".rstrip() for left, right in zip(beside, drawn, strict=True)),
         f"● mean, ├─┤ interval, │ no loss, ┊ the tolerance of {counted(answer.tolerance, 'point')}",
+        *(["chance: that what is not decided is within the tolerance; no verdict"] if open_ones else []),
         *tolerance_lines(answer),
     ]
+
+
+def _in_columns(cells: Sequence[Sequence[str]], which: Sequence[int]) -> list[str]:
+    """Lines of equal length with these columns of the cells."""
+    widths = [max(len(line[column]) for line in cells) for column in which]
+    return ["  ".join(line[column].ljust(width) for column, width in zip(which, widths, strict=True)) for line in cells]
 
 
 def tolerance_lines(answer: Answer) -> list[str]:

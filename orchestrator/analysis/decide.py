@@ -34,7 +34,7 @@ from orchestrator.analysis.looks import Simultaneous, deciding_ends, simultaneou
 from orchestrator.analysis.losses import BROKEN, Collapses, Losses, collapses, excess_p, losses
 from orchestrator.analysis.rows import COMPLETED, ROUNDING, Floats, numbers, require
 from orchestrator.analysis.savings import COUNTED, default_saving, savings
-from orchestrator.analysis.two_way import BEYOND, WITHIN, Estimate, interval, seed_means, verdict
+from orchestrator.analysis.two_way import BEYOND, WITHIN, Estimate, chance_within, interval, seed_means, verdict
 from orchestrator.config.quantities import POINTS, counted
 from trials.metrics.metric import METRICS
 from trials.spec import EMBEDDINGS_ALONE
@@ -111,7 +111,8 @@ class Decided:
             `so_far` (loss of each seed, a tuple).
 
             Read off the interval: `verdict` (at the plan's tolerance, see `two_way.Verdict`), `difference`
-            (`Difference`: of the baseline at all), `qualifies`.
+            (`Difference`: of the baseline at all), `qualifies`. Beside it, `chance`: of what is not decided, how likely
+            it is within the tolerance (`two_way.chance_within`; NaN elsewhere), which decides nothing.
 
             Of collapses: `collapsed`, `runs`, `possible` (bound on their share), `baseline_collapsed`,
             `baseline_runs`, `collapses` (a sentence), `excess_p` (of Fisher's test), `loss_all`, `high_all`
@@ -338,8 +339,10 @@ def judged(table: pd.DataFrame, plan: DecisionPlan, gain: float = np.inf) -> pd.
     verdicts = pd.Series([verdict(*ends, limit) for ends in pairs], index=table.index, dtype=object)
     why_not = [_barred(row, limit, plan.error) if row["collapsed"] else "" for row in table[_BARS].to_dict("records")]
     barred = pd.Series(why_not, index=table.index, dtype=object)
+    chance = chance_within(numbers(table, "loss"), numbers(table, "variance"), numbers(table, "df"), limit)
     return table.assign(
         verdict=verdicts,
+        chance=np.where((verdicts == "not decided") & table["high"].notna(), chance, np.nan),
         difference=[_difference(*ends) for ends in pairs],
         barred=barred,
         qualifies=(verdicts == WITHIN)
@@ -465,6 +468,7 @@ def _decide(frame: pd.DataFrame, plan: DecisionPlan, budget: Mapping[str, float]
     changing, broken = froze_by(done, "cell"), _broken(frame)
     table = table.assign(
         variance=intervals.of.variance,
+        df=intervals.of.df,
         low=np.where(none, np.nan, low),
         high=np.where(none, np.nan, high),
         loss_all=of_each.of_all.mean,

@@ -114,8 +114,8 @@ def settings_of(answer: Answer) -> pd.DataFrame:
     """The settings of an answer, losses in points and positive where a setting is worse.
 
     Columns: `cell`, `freeze`, `n_pairs`, `n_sentences`, `loss`, `low`, `high`, `verdict` (or why there is none),
-    `within` (shown to be within the tolerance), `qualifies`, `saved`, `further_seeds`, `collapses`, as of
-    `decide.Decided.table` and `missing`.
+    `chance` (of what is not decided), `within` (shown to be within the tolerance), `qualifies`, `saved`,
+    `further_seeds`, `collapses`, as of `decide.Decided.table` and `missing`.
     """
     table = answer.decided_by.table.join(answer.decided_by.missing)
     why = table["why_none"].where(table["why_none"] != "", table["barred"])
@@ -123,8 +123,8 @@ def settings_of(answer: Answer) -> pd.DataFrame:
         verdict=why.where(why != "", table["verdict"]),
         within=(table["verdict"] == WITHIN) & (table["barred"] == ""),
     )[
-        ["cell", "freeze", "n_pairs", "n_sentences", "loss", "low", "high", "verdict", "within", "qualifies", "saved",
-         "further_seeds", "collapses"]
+        ["cell", "freeze", "n_pairs", "n_sentences", "loss", "low", "high", "verdict", "chance", "within", "qualifies",
+         "saved", "further_seeds", "collapses"]
     ]  # fmt: skip
 
 
@@ -148,6 +148,7 @@ def _settings(answer: Answer, cost: str) -> pd.DataFrame:
             "dev sentences": t["n_sentences"].astype(object).where(t["n_sentences"].notna(), None),
             "passes": t["qualifies"],
             "verdict": t["verdict"],
+            **hundredths(t, chance="chance to be within the tolerance (%)"),
             "collapses": t["collapses"],
             **hundredths(t, saved=f"{cost} saved (%)"),
             "further seeds": t["further_seeds"].astype(object).where(t["further_seeds"].notna(), None),

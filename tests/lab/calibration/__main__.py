@@ -22,7 +22,7 @@ from tests.lab.calibration import page
 from tests.lab.calibration.decisions import bad_seeds, collapsing
 from tests.lab.calibration.halves import halves
 from tests.lab.calibration.ledger import ledger_of
-from tests.lab.calibration.measure import Figure, figures, in_folds, power, unaware, uneven
+from tests.lab.calibration.measure import Figure, chances, figures, in_folds, power, unaware, uneven
 from tests.lab.calibration.shipped import shipped
 from tests.lab.calibration.worlds import FAMILIES, NEGLECTED, OTHERS, SINGLE, SMALL, STRESS
 
@@ -35,6 +35,7 @@ def jobs(sweeps: int, seed: int) -> dict[str, Callable[[], Iterator[Figure]]]:
         "collapses": partial(collapsing, few, seed),
         "bad seeds": partial(bad_seeds, few, seed),
         "unequal seeds": partial(uneven, few, seed),
+        "chances": partial(chances, sweeps, seed),
         "power": partial(power, sweeps, seed),
         **{name: partial(figures, name, world, many, seed) for name, world in SINGLE.items()},
         **{name: partial(figures, name, world, sweeps, seed) for name, world in (FAMILIES | STRESS | OTHERS).items()},

@@ -21,12 +21,13 @@ from orchestrator.analysis.decision_plan import ERROR, FIRST_LOOK, PlannedLooks
 from orchestrator.analysis.looks import pooled_estimates, simultaneous
 from orchestrator.analysis.losses import Losses, losses
 from orchestrator.analysis.rows import COMPLETED, Codes, Floats
-from orchestrator.analysis.two_way import Estimate, ends, estimates
-from tests.lab.calibration.measure import Figure
+from orchestrator.analysis.two_way import Estimate, chance_within, ends, estimates
+from tests.lab.calibration.measure import Figure, of_chances
 from tests.lab.calibration.shipped import Question
 
 HALVINGS = 40  # of each question
 ALONE = "Student's t over seeds alone"
+TOLERANCES = (1.0, 2.0, 3.0, 5.0, 10.0)
 WAYS = ("the interval that decides", "one setting at one look", ALONE)
 
 
@@ -39,6 +40,24 @@ def halves(questions: Sequence[Question], halvings: int = HALVINGS, seed: int = 
             known = shares[np.isfinite(shares)]
             goal = None if way == ALONE else ERROR
             yield Figure(f"halves: {way}", f"losses beyond the {end} end", float(known.mean()), goal, len(known))
+    chances = [_chances(each, halvings // 4, rng) for each in questions]
+    yield from of_chances("chance, halves", *(np.concatenate(each) for each in zip(*chances, strict=True)))
+
+
+def _chances(question: Question, halvings: int, rng: np.random.Generator) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    """The chances, by one half, that the other half's mean is within a tolerance, and whether it is."""
+    trials = question.trials[question.trials["state"] == COMPLETED]
+    trials = trials[trials["freeze"].isin(question.worth_having) | (trials["cell"] == trials["baseline"])]
+    items, said, true = _items(trials), list[Floats](), list[npt.NDArray[np.bool_]]()
+    for _ in range(halvings):
+        seeds, order = rng.permutation(trials["seed"].unique()), rng.permutation(items.max() + 1)
+        n_seeds, n_items = (len(seeds) + 1) // 2, len(order) // 2
+        first = _pooled(_losses(trials, seeds[:n_seeds], np.isin(items, order[:n_items])))
+        second = _pooled(_losses(trials, seeds[n_seeds:], np.isin(items, order[n_items:])))
+        for tolerance in TOLERANCES:
+            said.append(chance_within(first.mean, first.variance + second.variance, first.df, tolerance))
+            true.append(second.mean <= tolerance)
+    return np.concatenate(said), np.concatenate(true)
 
 
 def _beyond(question: Question, halvings: int, rng: np.random.Generator) -> Floats:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -13,9 +14,19 @@ from orchestrator.analysis.decision_plan import ERROR, FIRST_LOOK, PlannedLooks
 from orchestrator.analysis.looks import adjusted_tail, deciding_ends, mean_correlation, simultaneous
 from orchestrator.analysis.losses import collapses
 from orchestrator.analysis.rows import ROUNDING, Floats
-from orchestrator.analysis.two_way import Estimate, ends, estimate, estimates, moderated, seed_correlation, seed_means
-from orchestrator.config.quantities import counted
-from tests.lab.calibration.worlds import COLLAPSE, FAMILIES, SMALL, STRESS, Crossed, Drawn, InFolds, World
+from orchestrator.analysis.two_way import (
+    PRIOR_SD,
+    Estimate,
+    chance_within,
+    ends,
+    estimate,
+    estimates,
+    moderated,
+    seed_correlation,
+    seed_means,
+)
+from orchestrator.config.quantities import POINTS, counted
+from tests.lab.calibration.worlds import COLLAPSE, FAMILIES, SINGLE, SMALL, STRESS, Crossed, Drawn, InFolds, World
 
 Bools = npt.NDArray[np.bool_]
 
@@ -35,6 +46,7 @@ WRONG = {"recommended though beyond": ERROR, "shown beyond though within": 0.06}
 IN_FOLDS = (5, 10)  # seeds that a cross-validation declares; each grows to the larger number
 WRONG_IN_FOLDS = 0.06
 HELD_OUT = 0.3
+CHANCES = (0.5, 0.75, 0.9, 0.95, 1.01)  # of what is said together
 POWER = 0.8
 
 
@@ -208,6 +220,30 @@ def in_folds(name: str, sweeps: int, seed: int) -> Iterator[Figure]:
         for how, each in (("folds", of), (f"{100 * HELD_OUT:g} % held out", alone)):
             reach = np.nanquantile(each.deciding[planned][1][planned - LOOKS[0]], POWER)
             yield Figure(name, f"points that {planned} seeds reach, {how}", float(reach), None, sweeps)
+
+
+def of_chances(prefix: str, chance: Floats, is_true: Bools) -> Iterator[Figure]:
+    """What was said in the mean and what came true, of the chances in each of `CHANCES`; `chance` may have NaN."""
+    for low, high in pairwise(CHANCES):
+        mine = (chance >= low) & (chance < high)
+        if n := int(mine.sum()):
+            name = f"{prefix}, {100 * low:g} to {min(100 * high, 100):g} %"
+            yield Figure(name, "chance that was said", float(chance[mine].mean()), None, n)
+            yield Figure(name, "came true", float(is_true[mine].mean()), None, n)
+
+
+def chances(sweeps: int, seed: int) -> Iterator[Figure]:
+    """Of losses that are drawn as the prior of chances has them, by three and by five seeds."""
+    rng = np.random.default_rng(seed)
+    for n in (3, 5):
+        said, true = [], []
+        for world in SINGLE.values():
+            for drawn in batches(world, sweeps, seed, n):
+                of = estimate(POINTS * drawn.losses, drawn.sizes)
+                loss = PRIOR_SD * rng.standard_normal(of.mean.shape)
+                said.append(chance_within(of.mean + loss, of.variance, of.df, POINTS * TOLERANCE).ravel())
+                true.append(loss.ravel() <= POINTS * TOLERANCE)
+        yield from of_chances(f"chance, {n} seeds drawn", np.concatenate(said), np.concatenate(true))
 
 
 def unaware(name: str, world: World, sweeps: int, seed: int) -> Iterator[Figure]:

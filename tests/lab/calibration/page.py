@@ -56,6 +56,7 @@ def _simulated(found: Found) -> dict[str, str]:
         "neglected": _table(
             ("losses", "over seeds alone", "by sentence", "as used", "times as wide"), _neglected(found)
         ),
+        "chances": _table(("known from", "said", "came true", "losses"), _chances(found)),
         "folds": _table(
             ("small set", "seeds vary", "folds reach", "a part held out", "wrongly recommended", "wrongly beyond"),
             _folds(found),
@@ -112,6 +113,14 @@ def _folds(found: Found) -> Iterator[tuple[str, ...]]:
         )
 
 
+def _chances(found: Found) -> Iterator[tuple[str, ...]]:
+    for (name, what), came_true in found.items():
+        if name.startswith("chance, ") and what == "came true":
+            said = found[name, "chance that was said"]
+            source = name.split(", ")[1]
+            yield source, _percent(said.share), _percent(came_true.share), f"{came_true.n:,}"
+
+
 def _neglected(found: Found) -> Iterator[tuple[str, ...]]:
     """What each interval holds; a cell is empty where there are neither documents nor words."""
     for name in NEGLECTED:
@@ -135,7 +144,7 @@ def _decisions(found: Found) -> Iterator[tuple[str, ...]]:
     """All that is found by whole decisions."""
     worlds = {_label(name, settings) for name in WORLDS for settings in (1, 2, 3)} | {*SMALL}
     for (name, what), figure in found.items():
-        if name not in worlds and not name.startswith(("power", "halves")):
+        if name not in worlds and not name.startswith(("power", "halves", "chance, ")):
             yield f"{name}: {what}", f"{100 * figure.share:.1f} %", figure.promise
 
 

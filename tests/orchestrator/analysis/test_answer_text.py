@@ -15,6 +15,7 @@ from orchestrator.analysis.wording import AnswerWords, so_far
 
 def setting(freeze: str, loss: float, low: float | None, high: float | None, **others: Any) -> dict[str, Any]:
     values = {"n_pairs": 3, "saved": 0.31, "saved_flops": 0.31, "saved_time": None, "saved_memory": None}
+    values["chance"] = None
     return {"freeze": freeze, "loss": loss, "low": low, "high": high, **values, **others}
 
 
@@ -44,6 +45,13 @@ def test_each_setting_has_its_strip_seeds_loss_and_savings() -> None:
     )
     assert lines[1].startswith("■ ■■□□□□ first 2  3      0.85 (-0.10 to 1.90)  31 % FLOPs, 28 % time")
     assert lines[2].startswith("■ ■■■■■■ all      3      9.00")
+
+
+def test_what_is_not_decided_has_its_chance_in_a_column_that_others_leave_empty() -> None:
+    lines = curve_lines(answer(setting("first 2+E", 0.85, -0.1, 1.9, chance=0.62), setting("all+E", 9.0, 8.0, 10.0)))
+    assert lines[0].split()[:5] == ["freeze", "seeds", "loss", "(interval)", "chance"]
+    assert ["62 %" in line for line in lines[1:3]] == [True, False]
+    assert "chance: that what is not decided is within the tolerance; no verdict" in lines
 
 
 def test_the_plot_takes_the_room_that_is_left_or_stands_below_the_table() -> None:

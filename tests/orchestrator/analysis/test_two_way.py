@@ -10,6 +10,7 @@ from orchestrator.analysis.two_way import (
     GUARD,
     PRIOR_DF,
     Folds,
+    chance_within,
     document_sizes,
     ends,
     estimate,
@@ -136,6 +137,13 @@ def test_intervals_over_folds_cover_what_their_items_and_seeds_are_a_sample_of()
     shared, own = np.sqrt(0.2) * rng.standard_normal((2_000, 1, 1)), np.sqrt(0.8) * rng.standard_normal((2_000, 5, 1))
     low, high = ends(estimate(in_folds(items + noise + 0.2 * (shared + own), 5), Folds(5, 100)), 0.025)
     assert 0.93 < float(((low <= 0) & (high >= 0)).mean()) < 0.99
+
+
+def test_a_chance_is_that_of_the_posterior_of_a_weak_prior() -> None:
+    mean, variance, df = np.array([1.0, 4.0, 1.0]), np.array([4.0, 4.0, 0.0]), np.array([1e9, 1e9, 4.0])
+    exact = stats.norm.cdf(2.0, mean * 100 / 104, np.sqrt(400 / 104))
+    assert chance_within(mean, variance, df, 2.0)[:2] == pytest.approx(exact[:2])
+    assert np.isnan(chance_within(mean, variance, df, 2.0)[2])
 
 
 def test_whole_seeds_give_students_lower_end_and_a_farther_upper_one() -> None:
