@@ -15,7 +15,7 @@ from orchestrator.analysis.freeze_names import FreezeName, dropout_sentence, fro
 from orchestrator.config.quantities import counted, points
 from orchestrator.config.yaml_document import MAX_BYTES, parsed
 from orchestrator.store import ResultStore
-from orchestrator.store.plans import planned_specs, stored_spec
+from orchestrator.store.plans import is_beside, planned_specs, stored_spec
 from trials.errors import ConfigError
 from trials.escaping import markdown
 from trials.models.family import CAUSAL, is_causal
@@ -137,24 +137,40 @@ def _interval(scores: Sequence[float], column: str) -> str:
 
 
 def _against_baseline(spec: TrialSpec, rows: Sequence[Row], store: ResultStore) -> str:
-    """What the freezing costs in this store, paired by seed; nothing where there is no baseline beside it."""
+    """What the freezing costs, paired by seed, in the newest sweep that asked and has this setting, on as much of train
+    as it has; nothing where there is no baseline beside it. The sweep of a trained model asks nothing.
+    """
     from orchestrator.analysis.decide import loss_table
     from orchestrator.analysis.setting_phrases import lost
 
     if spec.freeze.is_baseline:
         return ""
     plans = sorted(store.sweeps(), key=lambda plan: -plan.time)
-    plan = next((plan for plan in plans if spec.trial_id in dict(plan.trials)), None)
-    specs = [stored_spec(row["spec"], row["trial_id"]) for row in rows] if plan is None else planned_specs(plan)
-    alike = [other for other in specs if spec.baseline_id in (other.cell_id, other.baseline_id)]
-    table = loss_table(store.evidence(alike).frame, plan=None if plan is None else plan.asks)
-    own = table[(table["cell"] == spec.cell_id) & (table["n_pairs"] > 0)]
-    if own.empty:
-        return ""
-    row = own.iloc[0]
-    pairs = counted(int(row["n_pairs"]), "paired seed")
-    why_none = f", {row['why_none']}" if row["why_none"] else ""
-    return f" Against nothing frozen, over {pairs}: on dev it {lost(row)}{why_none}."
+    names = {plan.name for plan in plans}
+    of_sweeps = [(plan.asks, planned_specs(plan)) for plan in plans if not is_beside(plan.name, names)]
+    of_sweeps.append((None, [stored_spec(row["spec"], row["trial_id"]) for row in rows]))
+    for asks, specs in of_sweeps:
+        settings = [other for other in specs if _is_same_recipe(other, spec)]
+        if not settings:
+            continue
+        setting = max(settings, key=lambda other: (other.cell_id == spec.cell_id, other.train_size))
+        alike = [other for other in specs if setting.baseline_id in (other.cell_id, other.baseline_id)]
+        table = loss_table(store.evidence(alike).frame, plan=asks)
+        own = table[(table["cell"] == setting.cell_id) & (table["n_pairs"] > 0)]
+        if not own.empty:
+            row = own.iloc[0]
+            pairs = counted(int(row["n_pairs"]), "paired seed")
+            of = "" if setting.train_size == spec.train_size else f" trained on {setting.train_size:,} items"
+            why_none = f", {row['why_none']}" if row["why_none"] else ""
+            return f" Against nothing frozen, over {pairs}{of}: on dev it {lost(row)}{why_none}."
+    return ""
+
+
+def _is_same_recipe(other: TrialSpec, spec: TrialSpec) -> bool:
+    """Whether two trials differ in their seeds and their share of the corpus only."""
+    return (other.task, other.freeze, other.model, other.optim, other.data.name) == (
+        spec.task, spec.freeze, spec.model, spec.optim, spec.data.name
+    )  # fmt: skip
 
 
 def _freezing(spec: TrialSpec, row: Row) -> str:

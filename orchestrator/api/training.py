@@ -108,7 +108,7 @@ def train(
         sweep: The name of the sweep; None for the newest that compares settings.
         tolerance: Take what this tolerance buys, in points; None for the sweep's own.
         freeze: Take this setting instead, as tables name it: `none`, `embeddings`, `first 2`.
-        seeds: How many seeds, from 0 on.
+        seeds: How many seeds: those of the sweep first, then the smallest others.
         keep: Export the seed with the best dev score, or all.
         with_dev: Train on dev as well, but for a twentieth of both, which chooses the epoch and the seed.
         cluster, cpus, gpus: As of `launch`.
@@ -125,8 +125,11 @@ def train(
     refuse_folder(folder)
     launch = Launch(where, Bounds(), open_store(store), CONSOLE)
     asked = chosen_sweep(launch.results, sweep, compares=True)
-    spec = _on_all_of_train(_chosen_trial(launch, asked, tolerance, freeze), with_dev=with_dev)
-    specs = tuple(spec.with_seed(seed) for seed in range(seeds))
+    chosen = _chosen_trials(launch, asked, tolerance, freeze)
+    spec = _on_all_of_train(chosen[0], with_dev=with_dev)
+    held = sorted({trial.seed for trial in chosen})
+    others = (seed for seed in range(len(held) + seeds) if seed not in held)
+    specs = tuple(spec.with_seed(seed) for seed in [*held, *others][:seeds])
     of = f"train and dev; {WATCHED:.0%} of both choose the epoch" if with_dev else "train, all of them"
     launch.say(f"train   {freeze_name(spec.freeze.label, spec.model.n_layers)} on {spec.train_size:,} items of {of}")
     plan = _plan(asked, specs, launch)
@@ -174,8 +177,8 @@ def _exported(run: TrainedSeed, folder: Path, store: str, keep: Keep) -> Trained
     return replace(run, folder=export_model(run.trial_id, where, store=store))
 
 
-def _chosen_trial(launch: Launch, asked: SweepPlan, tolerance: float | None, freeze: str | None) -> TrialSpec:
-    """A trial of the recommended setting, or of the one that is named. Raises ConfigError."""
+def _chosen_trials(launch: Launch, asked: SweepPlan, tolerance: float | None, freeze: str | None) -> list[TrialSpec]:
+    """The trials of the recommended setting, or of the one that is named. Raises ConfigError."""
     specs = planned_specs(asked)
     labels = {
         (label := spec.freeze.label): {label, LabelParts.of(label).word, freeze_name(label, spec.model.n_layers)}
@@ -206,7 +209,7 @@ def _chosen_trial(launch: Launch, asked: SweepPlan, tolerance: float | None, fre
         what = "settings of that name" if freeze is not None else "recommended settings"
         raise ConfigError(f"{asked.name}: has {n} {what}, of several corpora, models or recipes. "
                           "Make a sweep of one of them.")  # fmt: skip
-    return matching[0]
+    return matching
 
 
 def _on_all_of_train(spec: TrialSpec, *, with_dev: bool) -> TrialSpec:

@@ -152,7 +152,7 @@ class Launch:
         trials = TrialQueue(source, plan.sweep.limits, most=self.bounds.trials or None, shared=shared)
         if trials.is_exhausted:  # a search is replayed as far as its trials are stored
             what = "every trial of this sweep is" if plan.runs_all else "all trials that this sweep needs are"
-            self.say(f"nothing to do: {what} complete in the store.")
+            self.say(f"stored  {what} complete in the store; none runs.")
             stop.signals.ended(to_commit=False)
             return trials
         for driver in running_drivers(storage):

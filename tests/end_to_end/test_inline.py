@@ -43,7 +43,7 @@ def test_a_sweep_runs_its_table_is_printed_and_a_second_launch_has_nothing_to_do
     assert "two, 24 train sentences" in first.stdout
     assert "■ ■■■■□□ first 4" in first.stdout
     assert "±" in first.stdout
-    assert "nothing to do" in second.stderr
+    assert "complete in the store; none runs" in second.stderr
     assert first.stdout == second.stdout
 
 

@@ -110,4 +110,4 @@ def test_on_ray_a_stopped_trial_leaves_nothing_and_the_others_have_the_bits_of_a
     whole = {(row["trial_id"], row["epoch"]): row for row in rows(open_store(folder / "grid"))}
     assert [whole[row["trial_id"], row["epoch"]] for row in rows(store)] == rows(store)
     again = permafrost("launch", "--sweep", sweep(folder, ASHA), "--store", folder / "ray")
-    assert "nothing to do: all trials that this sweep needs are complete in the store" in again.stderr
+    assert "all trials that this sweep needs are complete in the store; none runs" in again.stderr

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
-from orchestrator.api.model_card import hub_model, model_card
+from orchestrator.api.model_card import _against_baseline, hub_model, model_card
 from tests.builders import make_spec
-from tests.dashboards.stores import specs, write_store
+from tests.dashboards.stores import STRATEGIES, specs, write_store
 from trials.sources.hub_client import Repo
 
 COMMIT = "5f" * 20
@@ -41,3 +41,12 @@ def test_a_folder_that_is_no_snapshot_of_the_hub_names_no_repository_but_a_model
     assert hub_model(make_spec().model.model_copy(update={"path": folder})) is None
     source = {"path": "/cache/models--a-base", "source": f"hub:Face-AI/a-base@{COMMIT}"}
     assert hub_model(make_spec().model.model_copy(update=source)) == Repo("models", "Face-AI/a-base", COMMIT)
+
+
+def test_the_card_of_a_model_trained_on_more_has_the_loss_of_the_sweep_that_asked(tmp_path: Path) -> None:
+    write_store(tmp_path / "s", specs(train_sizes=(200,), strategies=STRATEGIES[:2]), sweep="bank")
+    trained = specs(train_sizes=(800,), strategies=STRATEGIES[1:2])
+    store = write_store(tmp_path / "s", trained, sweep="train-bank")
+    frozen = next(spec for spec in trained if not spec.freeze.is_baseline)
+    said = _against_baseline(frozen, store.trials().to_pylist(), store)
+    assert "trained on 200 items: on dev it" in said
