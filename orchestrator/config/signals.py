@@ -73,7 +73,7 @@ class Signals:
                 self._leave(self._leaving, error)
             raise
         finally:
-            if not _ends_with_command:
+            if not _ends_with_command and threading.current_thread() is threading.main_thread():
                 for number, handler in before.items():
                     signal.signal(number, handler)
 

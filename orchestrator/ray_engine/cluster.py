@@ -291,6 +291,11 @@ def room_in(folder: Path) -> Iterator[None]:
         raise
 
 
+def _is_connected() -> bool:
+    """Whether this process uses Ray already, as a notebook may."""
+    return "ray" in sys.modules and bool(sys.modules["ray"].is_initialized())
+
+
 @contextmanager
 def own_cluster(staged: Path | None = None) -> Iterator[Cluster]:
     """The Ray cluster that this machine belongs to, or that RAY_ADDRESS names; it keeps running afterwards.
@@ -302,7 +307,8 @@ def own_cluster(staged: Path | None = None) -> Iterator[Cluster]:
         ConfigError: the cluster does not exist, or RAY_AUTH_MODE has an unknown value.
         RefusedError: other users of this machine can read the cluster's token.
     """
-    hint = "token: `ray get-auth-token`" if ray_session.check_client_token() else ray_session.NO_TOKEN
+    has_token = not _is_connected() and ray_session.check_client_token()
+    hint = "token: `ray get-auth-token`" if has_token else ray_session.NO_TOKEN
 
     def failed(error: str) -> PermafrostError:
         return ConfigError(f"--cluster auto: Ray is not running here ({error}). Start it, or use --cluster local.")
@@ -334,6 +340,17 @@ def _connected(
         starting_at_once,
     )
 
+    if _is_connected():
+        if options["address"] == "local":
+            raise EngineStartError(
+                "--cluster local: this process is connected to a Ray already and cannot start another. Use --cluster "
+                "auto, which runs on it, or call `ray.shutdown()` before."
+            )
+        url = dashboard_url()
+        yield Cluster(
+            f"http://{url}" if url else "off: Ray has none", "token: that of this process's Ray"
+        )  # whoever has started it ends it
+        return
     read_token_again()
     keep_lines_off_stdout()
     options |= {"job_config": OwnPathJob()} | ({"runtime_env": {"working_dir": str(staged)}} if staged else {})

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
+import threading
 
+from orchestrator.config.signals import Signals
 from tests.examples import each
 
 PROGRAM = """
@@ -34,3 +37,17 @@ def test_a_signal_between_the_end_of_a_command_and_that_of_its_process_changes_n
     program = PROGRAM.format(number=number, after=after.format(number=number))
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (7, "", "")
+
+
+def test_a_launch_in_a_thread_handles_no_signal_and_ends_without_an_error() -> None:
+    before, ended = signal.getsignal(signal.SIGINT), list[bool]()
+
+    def run() -> None:
+        with Signals(lambda number: False).handled(print):
+            ended.append(signal.getsignal(signal.SIGINT) == before)
+        ended.append(True)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    assert ended == [True, True]

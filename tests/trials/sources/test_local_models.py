@@ -72,3 +72,16 @@ def test_what_a_folder_lacks_is_named_with_the_way_out(tmp_path: Path) -> None:
     assert "has no tokenizer (tokenizer.json, vocab.txt, vocab.json, spm.model, sentencepiece" in refusal(folder)
     (folder / "model.safetensors").unlink()
     assert refusal(folder).endswith("no model.safetensors. Save the model with `save_pretrained`, as safetensors.")
+
+
+def test_what_is_nearly_a_model_is_named_with_the_way_to_one(tmp_path: Path) -> None:
+    files = {
+        "lora/adapter_config.json": '{"base_model_name_or_path": "bert-base-cased"}',
+        "models--a--b/snapshots/c0ffee/config.json": "{}", "google/bert_config.json": "{}",
+    }  # fmt: skip
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    assert "Merge it into its model, 'bert-base-cased' (`merge_and_unload` of peft)" in refusal(tmp_path / "lora")
+    assert "models--a--b/snapshots/c0ffee: give that folder" in refusal(tmp_path / "models--a--b")
+    assert "bert_config.json: is no configuration of transformers" in refusal(tmp_path / "google")

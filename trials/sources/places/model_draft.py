@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -154,14 +155,21 @@ def model_shape(folder: Path) -> tuple[str, int, int]:
 
 
 def _config(folder: Path) -> dict[str, Any]:
-    path = folder / "config.json"
+    path, base = folder / "config.json", ""
     if (folder / ADAPTER).is_file():
+        with suppress(OSError, ValueError, RecursionError, AttributeError):
+            base = f", {quoted(read_json(folder / ADAPTER).get('base_model_name_or_path'))}"  # type: ignore[union-attr]
         raise ModelError(
-            f"{folder / ADAPTER}: the weights are those of an adapter, not of a whole model. Merge it into its model "
-            "(`merge_and_unload` of peft) and save that."
+            f"{folder / ADAPTER}: the weights are those of an adapter, not of a whole model. Merge it into its model"
+            f"{base} (`merge_and_unload` of peft), and save that."
         )
     if not path.exists():
-        inner = sorted(path.parent for path in folder.glob("*/config.json"))
+        if other := next(iter(sorted(folder.glob("*_config.json"))), None):
+            raise ModelError(
+                f"{other}: is no configuration of transformers, as the original BERT's is none. Convert the model, "
+                "or give one with config.json."
+            )
+        inner = sorted(path.parent for how in ("*", "snapshots/*") for path in folder.glob(f"{how}/config.json"))
         listed = ", ".join(str(path) for path in inner[:3])
         way_out = f"There is one in {listed}: give that folder" if inner else "Give another folder"
         raise ModelError(
