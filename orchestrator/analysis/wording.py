@@ -283,9 +283,9 @@ def trade_off_sentence(of: Decided) -> str:
 
 
 def beyond_texts(n: int) -> list[str]:
-    """How many settings are not listed, and why, in a line; none where all are."""
-    why = "as they take over three times the tolerance, what the deepest freeze loses, or all that was learned"
-    return [f"{counted(n, 'more setting')} left out, {why}"] if n else []
+    """How many settings are not listed, and why, as a list of one line; empty where all are."""
+    why = "beyond three times the tolerance, what the deepest freeze loses, or all that was learned"
+    return [f"{counted(n, 'more setting')} left out: {why}"] if n else []
 
 
 def _up(points: float) -> str:
