@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+import threading
+from collections.abc import Callable
+
 import dash
-from flask import Response
+from flask import Response, request
 
 from dashboards.app.callbacks import NO_FIGURE, PageCache, asked_search, not_found
 from dashboards.data.page_query import parse_query
@@ -22,6 +26,39 @@ from dashboards.views.trials import trials_csv, trials_on_paper
 from trials.errors import NothingMatchedError
 
 _NO_SWEEP = "The store has no sweep yet."
+_MOST_FILES = 3  # that are made or waited for at a time; further visitors are told to come back
+_RETRY_S = 10
+
+
+class FileQueue:
+    """Files that take seconds, made one at a time, so that pages stay fast; few wait, and only as long as they do."""
+
+    def __init__(self) -> None:
+        self._places = threading.BoundedSemaphore(_MOST_FILES)
+        self._turn = threading.Lock()
+
+    def queued(self, view: Callable[..., Response]) -> Callable[..., Response]:
+        """A view that answers 503 where too many wait, and makes nothing for HEAD or for who has left."""
+
+        @functools.wraps(view)
+        def answered(**values: str) -> Response:
+            if request.method == "HEAD":
+                return Response()
+            if not self._places.acquire(blocking=False):
+                return _busy()
+            try:
+                with self._turn:
+                    has_left = request.environ.get("waitress.client_disconnected", bool)
+                    return _busy() if has_left() else view(**values)
+            finally:
+                self._places.release()
+
+        return answered
+
+
+def _busy() -> Response:
+    why = f"Other files are being made. Try again in {_RETRY_S} s.\n"
+    return Response(why, 503, mimetype="text/plain", headers={"Retry-After": str(_RETRY_S)})
 
 
 def add_exports(app: dash.Dash, cache: PageCache) -> None:
@@ -69,9 +106,10 @@ def add_exports(app: dash.Dash, cache: PageCache) -> None:
         return Response(in_short(answers_of_sweep(cache.snapshot(), query)), mimetype="text/plain")
 
     app.server.add_url_rule("/answers.txt", view_func=answers)
-    app.server.add_url_rule("/export/<name>.<kind>", view_func=export)
-    app.server.add_url_rule("/page/<name>.html", view_func=page)
-    app.server.add_url_rule("/report.html", view_func=report)
+    queue = FileQueue()
+    app.server.add_url_rule("/export/<name>.<kind>", view_func=queue.queued(export))
+    app.server.add_url_rule("/page/<name>.html", view_func=queue.queued(page))
+    app.server.add_url_rule("/report.html", view_func=queue.queued(report))
 
 
 def add_trials(app: dash.Dash, cache: PageCache) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, TypeAlias
 from urllib.parse import quote
 
 import dash
@@ -16,7 +16,7 @@ import dash_ag_grid as dag
 import dash_mantine_components as dmc
 import pandas as pd
 from dash import ClientsideFunction, Input, Output, State, dcc, html, no_update
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, validate_call
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, validate_call
 from pydantic.alias_generators import to_camel
 
 from dashboards.data.selection import Selection, listed, provenance
@@ -30,6 +30,8 @@ from orchestrator.analysis.freeze_names import froze_by
 from trials.escaping import markdown
 from trials.metrics.metric import metric_label
 from trials.spec import Seeds
+
+MOST_CONDITIONS, MOST_SORTS = 20, 10  # of a request; each is a pass over all rows
 
 
 class Sent(BaseModel):
@@ -51,7 +53,7 @@ class Filter(Condition):
 
     filter_type: str = ""
     operator: str = ""
-    conditions: list[Condition] = []
+    conditions: Annotated[list[Condition], Field(max_length=MOST_CONDITIONS)] = []
 
 
 class Sort(Sent):
@@ -61,7 +63,9 @@ class Sort(Sent):
     sort: str = ""
 
 
-_FILTERS = TypeAdapter(dict[str, Filter])
+Filters: TypeAlias = Annotated[dict[str, Filter], Field(max_length=MOST_CONDITIONS)]
+Sorts: TypeAlias = Annotated[list[Sort], Field(max_length=MOST_SORTS)]
+_FILTERS = TypeAdapter[dict[str, Filter]](Filters)
 
 
 def sorted_rows(rows: pd.DataFrame, model: Sequence[Sort]) -> pd.DataFrame:
@@ -131,7 +135,7 @@ def _compared(values: pd.Series, kind: str, value: float, to: object) -> pd.Seri
 
 def sort_of(text: str) -> list[Sort]:
     """Columns and directions of `score.desc,seed.asc`; the best first where the address names none."""
-    pairs = [part.rpartition(".") for part in text.split(",") if part]
+    pairs = [part.rpartition(".") for part in text.split(",", MOST_SORTS)[:MOST_SORTS] if part]
     sorts = [Sort(col_id=name, sort=way) for name, _, way in pairs if name and way in ("asc", "desc")]
     return sorts or [Sort(col_id="score", sort="desc")]
 
@@ -191,8 +195,8 @@ class RowsRequest(Sent):
 
     start_row: int | None = None
     end_row: int | None = None
-    filter_model: dict[str, Filter] | None = None
-    sort_model: list[Sort] | None = None
+    filter_model: Filters | None = None
+    sort_model: Sorts | None = None
 
 
 def trials_content(selection: Selection) -> Any:
