@@ -66,8 +66,10 @@ Six layers, 500 examples; drawn by
 """
 _DEPTH = """## Loss by depth, task, train size and encoder
 
-Embeddings are frozen, too, with every depth. Seeds are those in which neither the baseline nor the freeze collapsed.
-Where the baseline itself is hardly better than a constant answer, as on CoLA, there is little to lose.
+Embeddings are frozen, too, with every depth. Seeds are those in which neither the baseline nor the freeze
+collapsed, of those that the sweep planned before its first: an interval is shortest at that number
+([why](intervals.md)). Where the baseline itself is hardly better than a constant answer, as on CoLA, there is little
+to lose.
 """
 _WITHIN = """## What a tolerance buys
 
@@ -272,6 +274,7 @@ def _by_depth(answers: list[Answer]) -> str:
         baseline = f"{each.decided_by.baseline.score:.1f}"
         pairs = [row["n_pairs"] for row in rows.values()]
         seeds = f"{min(pairs)}" if min(pairs) == max(pairs) else f"{min(pairs)} to {max(pairs)}"
+        seeds += f" of {each.decided_by.looks.planned}"
         lines.append(f"| {each.corpus} | {TASKS[each.task].score} | {baseline} | {seeds} | {losses} |")
     return "\n".join([*lines, ""])
 
