@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from dashboards.cli import app
 from dashboards.data.frames import Frames
-from dashboards.data.page_query import PageQuery
+from dashboards.data.selection import PageQuery
 from dashboards.report.files import write_report
 from dashboards.report.sections import answer_lines
 from dashboards.views.kit.cards import answers_of_page

@@ -17,8 +17,7 @@ from typer.testing import CliRunner
 
 from dashboards.cli import app
 from dashboards.data.frames import Frames
-from dashboards.data.page_query import PageQuery, parse_query
-from dashboards.data.selection import select
+from dashboards.data.selection import PageQuery, parse_query, select
 from dashboards.report.files import write_report
 from dashboards.views.compare import prepare_scores
 from dashboards.views.kit.cards import answers_of_page, cards_or_table, settings_table

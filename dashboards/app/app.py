@@ -23,8 +23,7 @@ from dashboards.app import shell
 from dashboards.app.callbacks import PageCache, add_callbacks
 from dashboards.app.routes import add_exports, add_trials
 from dashboards.data.frames import Frames, Snapshot
-from dashboards.data.page_query import PageQuery
-from dashboards.data.selection import select
+from dashboards.data.selection import PageQuery, select
 from dashboards.views.answer import in_lines, page_sentences
 from dashboards.views.kit.components import part_id
 from dashboards.views.kit.drawing import in_dark

@@ -21,8 +21,7 @@ from pydantic import validate_call
 
 from dashboards.app import shell
 from dashboards.data.frames import Frames, Snapshot
-from dashboards.data.page_query import PageQuery, parse_query
-from dashboards.data.selection import Selection, provenance, select, state_of
+from dashboards.data.selection import PageQuery, Selection, parse_query, provenance, select, state_of
 from dashboards.views.kit.components import copied, figure_of, notices, part_card, part_id, table
 from dashboards.views.kit.drawing import LIGHT, LOOKS, Look
 from dashboards.views.kit.part import Drawn, PageState, Part, View, compute

@@ -10,8 +10,7 @@ import dash
 from flask import Response, request
 
 from dashboards.app.callbacks import NO_FIGURE, PageCache, asked_search, not_found
-from dashboards.data.page_query import parse_query
-from dashboards.data.selection import provenance, versions_of
+from dashboards.data.selection import parse_query, provenance, versions_of
 from dashboards.data.tables import FORMATS
 from dashboards.report.files import table_file
 from dashboards.report.html import as_html, page_as_html

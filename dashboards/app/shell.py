@@ -14,8 +14,7 @@ import dash_mantine_components as dmc
 from dash import dcc, html
 
 from dashboards.data.frames import EVERYTHING
-from dashboards.data.page_query import AXES, COSTS, EMBEDDINGS, SPLITS, STATES, PageQuery
-from dashboards.data.selection import EACH_BEST, Selection
+from dashboards.data.selection import AXES, COSTS, EACH_BEST, EMBEDDINGS, SPLITS, STATES, PageQuery, Selection
 from dashboards.views.kit.part import View
 from dashboards.views.registry import VIEWS
 from orchestrator.analysis.decision_plan import DecisionPlan

@@ -26,7 +26,7 @@ from trials.plugins.optional_packages import require
 
 if TYPE_CHECKING:
     from dashboards.data.frames import Frames
-    from dashboards.data.page_query import PageQuery
+    from dashboards.data.selection import PageQuery
     from dashboards.serving.access import Access
 
 DEMO_STORE = configs_folder("freezebench") / "store"
@@ -89,7 +89,7 @@ def _serve(store: str, page: Mapping[str, str], access: Access) -> int:
     """Serve the pages of a store, of which one with these settings is announced, until a signal; the exit code."""
     from dashboards.app.app import make_app  # Dash and pandas take a second, which --help need not wait for
     from dashboards.data.frames import Frames
-    from dashboards.data.page_query import parse_query
+    from dashboards.data.selection import parse_query
     from dashboards.serving.server import serve
 
     frames = Frames(results := open_store(store))

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from dashboards.data.page_query import COSTS
+from dashboards.data.selection import COSTS
 from orchestrator.api.answering import answers_of, asked, chosen_sweep, overrides
 from orchestrator.commands.answer_command import ToleranceOption
 from orchestrator.commands.shown_answers import show_answers
@@ -58,7 +58,7 @@ def report(
     with reported():
         require("dash", "dashboard", "`report`")
         from dashboards.data.frames import Frames
-        from dashboards.data.page_query import PageQuery
+        from dashboards.data.selection import PageQuery
         from dashboards.report.files import write_report
         from dashboards.report.sections import require_sweep
 

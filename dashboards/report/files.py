@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from dashboards.data.frames import Frames
-from dashboards.data.page_query import PageQuery, parse_query
-from dashboards.data.selection import Provenance, provenance, select, versions_of
+from dashboards.data.selection import PageQuery, Provenance, parse_query, provenance, select, versions_of
 from dashboards.data.tables import FORMATS, as_csv, as_latex, formatted
 from dashboards.report.html import as_html
 from dashboards.report.paper import PaperFigure, paper_figures, paper_files

@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from dashboards.data.page_query import COSTS
-from dashboards.data.selection import Selection
+from dashboards.data.selection import COSTS, Selection
 from dashboards.data.tables import STRIPS, as_csv, as_latex
 from dashboards.views.kit.cards import answers_of_page, settings_of
 from dashboards.views.kit.cells import cells_of, hundredths, loss_columns, setting_columns

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dashboards.data.frames import Snapshot
-from dashboards.data.page_query import COSTS, PageQuery
-from dashboards.data.selection import Provenance, Selection, provenance, select
+from dashboards.data.selection import COSTS, PageQuery, Provenance, Selection, provenance, select
 from dashboards.views.kit.cards import answers_of_page
 from dashboards.views.kit.drawing import LIGHT, freeze_column
 from dashboards.views.kit.part import Drawn, EmptyPartError, Part, compute

@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from dashboards.data.page_query import COSTS, PageQuery
-from dashboards.data.selection import Selection
+from dashboards.data.selection import COSTS, PageQuery, Selection
 from dashboards.views.kit.cards import answers_of_page, left_out, settings_of, settings_table
 from dashboards.views.kit.cells import with_cells
 from dashboards.views.kit.drawing import (
@@ -103,7 +102,7 @@ class LossPanels(NamedTuple):
 
     Attributes:
         tolerance: In points.
-        cost: A key of `page_query.COSTS`.
+        cost: A key of `selection.COSTS`.
     """
 
     panels: tuple[LossPanel, ...]

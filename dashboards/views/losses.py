@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dashboards.data.page_query import COSTS
-from dashboards.data.selection import of_page
+from dashboards.data.selection import COSTS, of_page
 from dashboards.views.kit.drawing import Figure, Look, axis, grid, name, panel_axes, with_note
 from dashboards.views.kit.part import Part
 from dashboards.views.loss_panels import LossPanel, LossPanels, PanelDrawing, losses_table, prepare_losses

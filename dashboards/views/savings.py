@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dashboards.data.page_query import COSTS
-from dashboards.data.selection import Selection
+from dashboards.data.selection import COSTS, Selection
 from dashboards.views.forest import ONLY_BASELINE
 from dashboards.views.kit.cells import Shown, hundredths, setting_columns, shown_cells
 from dashboards.views.kit.drawing import (

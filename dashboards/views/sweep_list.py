@@ -14,8 +14,7 @@ import pandas as pd
 from dash import ALL, ClientsideFunction, Input, Output, dcc, html
 
 from dashboards.data.frames import EVERYTHING, Snapshot, Sweep
-from dashboards.data.page_query import PageQuery
-from dashboards.data.selection import Selection, select, state_of
+from dashboards.data.selection import PageQuery, Selection, select, state_of
 from dashboards.views.kit.cards import answers_of_page, questions_of
 from dashboards.views.kit.components import part_id
 from dashboards.views.kit.part import EmptyPartError, Part

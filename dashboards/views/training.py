@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from dashboards.data.page_query import AXES
-from dashboards.data.selection import Selection
+from dashboards.data.selection import AXES, Selection
 from dashboards.views.kit.cells import completed_of, one_device, setting_columns, shown_cells
 from dashboards.views.kit.drawing import (
     Figure,

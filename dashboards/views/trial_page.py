@@ -9,7 +9,7 @@ import pandas as pd
 from dash import dcc, html
 
 from dashboards.data.frames import Snapshot
-from dashboards.data.page_query import SPLITS, PageQuery
+from dashboards.data.selection import SPLITS, PageQuery
 from dashboards.views.kit.components import frame_table, graph, marked
 from dashboards.views.kit.drawing import Figure, Look, axis, layout
 from orchestrator.analysis.cells import flatten

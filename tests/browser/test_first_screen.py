@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, Route, expect
 from dashboards.app.app import make_app
 from dashboards.commands.dashboard import DEMO_PAGE, DEMO_STORE
 from dashboards.data.frames import Frames
-from dashboards.data.page_query import PageQuery
+from dashboards.data.selection import PageQuery
 from orchestrator.store import open_store
 from tests.browser.every_page import SCHEMES
 from tests.browser.harness import Watched, axe, serving, wait_until_drawn, watching

@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, Page, expect
 from dashboards.app.app import make_app
 from dashboards.app.shell import NAMES, TICK_MS
 from dashboards.data.frames import Frames
-from dashboards.data.page_query import PageQuery
+from dashboards.data.selection import PageQuery
 from dashboards.report.files import write_report
 from dashboards.views.kit.drawing import DARK, LIGHT
 from dashboards.views.registry import VIEWS

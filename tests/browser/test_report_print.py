@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from dashboards.data.frames import Frames
-from dashboards.data.page_query import PageQuery
+from dashboards.data.selection import PageQuery
 from dashboards.report.files import write_report
 from dashboards.views.kit.drawing import DARK, LIGHT
 from tests.dashboards.stores import STRATEGIES, specs, write_store

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboards.data.frames import Frames
-from dashboards.data.page_query import PageQuery
+from dashboards.data.selection import PageQuery
 from dashboards.report.files import write_report
 from orchestrator.api.model_card import model_card
 from orchestrator.commands.answer_command import answer

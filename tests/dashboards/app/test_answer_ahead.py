@@ -8,8 +8,7 @@ import pytest
 
 from dashboards.app.app import answer_ahead
 from dashboards.data.frames import Frames
-from dashboards.data.page_query import PageQuery
-from dashboards.data.selection import select
+from dashboards.data.selection import PageQuery, select
 from dashboards.views.kit import cards
 from orchestrator.store import open_store
 from tests.dashboards.stores import Invented, specs, write_store

@@ -17,8 +17,7 @@ from typer.testing import CliRunner
 from dashboards.cli import app
 from dashboards.commands.dashboard import DEMO_PAGE, DEMO_STORE
 from dashboards.data.frames import Frames, Snapshot
-from dashboards.data.page_query import PageQuery, parse_query
-from dashboards.data.selection import select
+from dashboards.data.selection import PageQuery, parse_query, select
 from dashboards.views.kit.cards import MY_STORE, answers_of_page, next_command, short_answers
 from orchestrator.api.answering import answer
 from orchestrator.extras.store_care.check import check_store

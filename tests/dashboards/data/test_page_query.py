@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboards.data.page_query import AXES, COSTS, EMBEDDINGS, SPLITS, STATES, THEMES, PageQuery, parse_query
+from dashboards.data.selection import AXES, COSTS, EMBEDDINGS, SPLITS, STATES, THEMES, PageQuery, parse_query
 from tests.examples import each
 
 words = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=80)

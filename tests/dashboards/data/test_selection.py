@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from dashboards.data.frames import Frames, Snapshot
-from dashboards.data.page_query import PageQuery
-from dashboards.data.selection import EACH_BEST, select
+from dashboards.data.selection import EACH_BEST, PageQuery, select
 from tests.dashboards.stores import Invented, specs, write_store
 from tests.examples import each
 from trials.spec import TrialSpec

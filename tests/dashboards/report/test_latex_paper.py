@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from dashboards.data.frames import Frames
-from dashboards.data.page_query import PageQuery
-from dashboards.data.selection import select
+from dashboards.data.selection import PageQuery, select
 from dashboards.report.files import write_report
 from dashboards.report.paper import paper_figures, paper_files
 from dashboards.report.pictures import FigureRenderer, find_browser

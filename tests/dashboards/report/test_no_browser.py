@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dashboards.data.frames import Frames
-from dashboards.data.page_query import PageQuery
+from dashboards.data.selection import PageQuery
 from dashboards.report import pictures
 from dashboards.report.files import write_report
 from dashboards.report.pictures import FigureRenderer

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from dashboards.data.frames import Frames
-from dashboards.data.page_query import PageQuery
-from dashboards.data.selection import versions_of
+from dashboards.data.selection import PageQuery, versions_of
 from dashboards.report.files import Written, export_figure, write_report
 from dashboards.report.pictures import FigureRenderer, find_browser
 from dashboards.report.sections import sections

@@ -13,8 +13,7 @@ import pandas as pd
 from plotly.io.json import to_json_plotly
 
 from dashboards.data.frames import Frames
-from dashboards.data.page_query import parse_query
-from dashboards.data.selection import Selection, select
+from dashboards.data.selection import Selection, parse_query, select
 from dashboards.views.kit.drawing import DARK, LIGHT
 from dashboards.views.kit.part import Drawn, Part, compute
 from orchestrator.store import ResultStore

@@ -10,8 +10,7 @@ import pandas as pd
 import pytest
 
 from dashboards.data.frames import Frames
-from dashboards.data.page_query import PageQuery
-from dashboards.data.selection import Selection, select
+from dashboards.data.selection import PageQuery, Selection, select
 from dashboards.views.coverage import (
     prepare_coverage,
     prepare_failures,

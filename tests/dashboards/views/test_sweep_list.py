@@ -9,8 +9,7 @@ import pytest
 
 from dashboards.app.app import make_app
 from dashboards.data.frames import Frames, Snapshot
-from dashboards.data.page_query import PageQuery
-from dashboards.data.selection import Selection, select
+from dashboards.data.selection import PageQuery, Selection, select
 from dashboards.views.kit.cards import answers_of_page
 from dashboards.views.sweep_list import answers_of_sweep, front_sweep, sweep_list
 from tests.dashboards.stores import START, STRATEGIES, Invented, specs, write_store

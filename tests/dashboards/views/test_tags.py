@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dashboards.data.page_query import PageQuery
-from dashboards.data.selection import Selection
+from dashboards.data.selection import PageQuery, Selection
 from dashboards.views import error_counts, errors
 from dashboards.views.kit.drawing import LIGHT
 from tests.dashboards.stores import STRATEGIES, Invented, specs, write_store

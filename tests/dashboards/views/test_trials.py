@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from dashboards.data.frames import Frames
-from dashboards.data.page_query import PageQuery
-from dashboards.data.selection import Selection, select
+from dashboards.data.selection import PageQuery, Selection, select
 from dashboards.views.trials import RowsRequest, answer_rows, trials_content, trials_csv
 from tests.dashboards.stores import Invented, specs, write_store
 

@@ -11,8 +11,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from dashboards.data.frames import Frames
-from dashboards.data.page_query import PageQuery
-from dashboards.data.selection import select
+from dashboards.data.selection import PageQuery, select
 from dashboards.views.coverage import prepare_progress
 from orchestrator.commands.app import app
 from orchestrator.store import ResultStore, open_store
