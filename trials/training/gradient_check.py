@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import cache, partial
-from itertools import chain, cycle
+from itertools import chain, cycle, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,7 +34,6 @@ from torch.nn.functional import cross_entropy
 from trials.cache.node_cache import node_folder, read_checked_json, write_json
 from trials.cache.set_up_work import note
 from trials.errors import (
-    DivergedError,
     MissingError,
     ModelError,
     RecordingError,
@@ -52,7 +51,7 @@ from trials.spec import BASELINE, LoraSpec, ModelSpec, OptimSpec, TrialSpec
 from trials.tasks import TASKS
 from trials.tasks.task import Example
 from trials.training.batching import Batch, collate, laid_end_to_end, takes_square_mask
-from trials.training.loop import Training, mean_loss, one_step, train_steps
+from trials.training.loop import Training, mean_loss, one_step
 from trials.training.step_rule import graphs_are_off
 
 MODES: dict[str, tuple[StepMode, ...]] = {"cpu": ("rows", "padded", "plain"), "cuda": ("graphs", "padded", "plain")}
@@ -65,12 +64,8 @@ ROUNDING = {"fp32": 0.0, "tf32": 0.06, "bf16": 0.06, "fp16": 0.06}
 """What is allowed beside for one dropout mask and a million weights: five standard deviations of rounding. They fall
 with the root of their product (0.012 in bf16, at widths from 16 to 384): narrow models are tried with several masks."""
 MOST_MASKS = 4
-STEP = {
-    "fp32": 1e-4,
-    "tf32": 1e-3,
-    "bf16": 1e-3,
-    "fp16": 1e-3,
-}  # as a share of each weight's norm; longer where products are rounded
+STEP = {"fp32": 1e-4, "tf32": 1e-3, "bf16": 1e-3, "fp16": 1e-3}
+"""As a share of each weight's norm; longer where products are rounded."""
 LOSS_SCALE = {"fp32": 1.0, "tf32": 1.0, "bf16": 1.0, "fp16": 1024.0}  # small gradients vanish in fp16
 ELSEWHERE = 0.1  # the share of the step for weights that are not attention's, whose part in the loss would drown it
 LIMIT = {"fp32": 1e-4, "tf32": 0.01, "bf16": 0.01, "fp16": 0.01}
@@ -179,7 +174,8 @@ class Case(NamedTuple):
     @property
     def digest(self) -> str:
         """The name of its verdict on this node, with today's versions."""
-        versions = [VERSION, torch.__version__, transformers.__version__, _driver(), _cudnn(self.device)]
+        cudnn = torch.backends.cudnn.version() if self.device.type == "cuda" else None  # may be changed alone
+        versions = [VERSION, torch.__version__, transformers.__version__, _driver(), cudnn]
         place = [*versions, device_name(self.device), self.mode, self.precision, torch.get_float32_matmul_precision()]
         what = f"{place} {self.head} {self.lora} {family_of(self.spec)} {self.config.to_json_string(use_diff=False)}"
         return hashlib.sha256(what.encode()).hexdigest()[:24]
@@ -258,11 +254,6 @@ def _driver() -> str:
         return ""
 
 
-def _cudnn(device: torch.device) -> int | None:
-    """The version of cuDNN, which may be changed alone; None on a CPU."""
-    return torch.backends.cudnn.version() if device.type == "cuda" else None
-
-
 def tried_mode(
     spec: ModelSpec,
     head: Head,
@@ -297,10 +288,7 @@ def tried_mode(
         worst = max(ratios, key=lambda ratio: math.inf if math.isnan(ratio) else abs(ratio - 1))
         if not abs(worst - 1) <= tolerance:
             return Tried(worst, tolerance)
-        try:
-            recorded = recorded_difference(make) if training.graphs else 0.0
-        except DivergedError:  # of random weights: the kernels are wrong, not the user
-            return Tried(math.nan, tolerance)
+        recorded = recorded_difference(make) if training.graphs else 0.0
         return Tried(worst, tolerance, padded_difference(training), recorded, LIMIT[rounded])
 
 
@@ -435,21 +423,25 @@ def recorded_difference(make: Callable[..., Training | None]) -> float:
 
     Both begin with the same weights and random numbers and train with dropout at a falling rate, so masks that repeat,
     batches that do not arrive, weights that stay and rates of the recording are seen. `make` is `small_training` but
-    for its groups and rate. Raises DivergedError.
+    for its groups and rate. NaN if a loss is no number.
     """
-    difference = 0.0
-    for n_parts in (1, 2):
-        losses = list[np.ndarray]()
-        for is_recorded in (True, False):
-            torch.manual_seed(0)
-            training = make(RECORDED, lr=1e-3)
-            assert training is not None, "it ran in this mode before"
-            training.accumulation = n_parts
-            if not is_recorded:
-                training.step_graphs = None
-            losses.append(np.array(train_steps(training, N_RECORDED)))
-        difference = max(difference, float(np.abs(losses[0] / losses[1] - 1).max()))
-    return difference
+
+    def losses(n_parts: int, *, is_recorded: bool) -> np.ndarray:
+        torch.manual_seed(0)
+        training = make(RECORDED, lr=1e-3)
+        assert training is not None, "it ran in this mode before"
+        training.accumulation = n_parts
+        if not is_recorded:
+            training.step_graphs = None
+        take_step, values = training.stepper(), list[float]()
+        for batch in islice(training.device_batches, N_RECORDED):
+            training.set_lr()
+            values.append(float(take_step(batch)))
+            training.step += 1
+        return np.array(values)
+
+    ratios = [losses(n, is_recorded=True) / losses(n, is_recorded=False) for n in (1, 2)]
+    return float(np.abs(np.array(ratios) - 1).max())
 
 
 def _loss(training: Training, scale: float, batch: Batch, *, backward: bool = True) -> torch.Tensor:
