@@ -186,8 +186,8 @@ def _train_to(stop: int, state: TrialState, checkpoints: Checkpoints | None, clo
         if checkpoints and (leaving or (checkpoints.due() and training.step < stop)):
             checkpoints.save(state)
         if leaving:
-            error = checkpoints.error if checkpoints else None
-            saved = f"no checkpoint could be saved: {error}" if error else "a checkpoint was saved."
+            why_not = checkpoints.error if checkpoints else None
+            saved = f"no checkpoint could be saved: {why_not}" if why_not else "a checkpoint was saved."
             raise PreemptedError(f"the worker was asked to stop at step {training.step}; {saved}")
 
 

@@ -21,8 +21,7 @@ from orchestrator.config import options
 from orchestrator.config.command_line import configs_folder
 from orchestrator.config.console import DEFAULT_STORE, reported, say
 from orchestrator.store import open_store
-from trials.errors import PermafrostError, StoreError
-from trials.plugins.optional_packages import require
+from trials.errors import PermafrostError, StoreError, require
 
 if TYPE_CHECKING:
     from dashboards.data.frames import Frames

@@ -19,9 +19,8 @@ from orchestrator.config import options
 from orchestrator.config.console import DEFAULT_STORE, reported, say, stderr, step_progress
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.plans import planned_specs
-from trials.errors import ConfigError, RefusedError
+from trials.errors import ConfigError, RefusedError, require
 from trials.outside.plain_files import path_inside
-from trials.plugins.optional_packages import require
 
 _NO_PICTURES = "--no-pictures"
 

@@ -147,9 +147,9 @@ def _against_baseline(spec: TrialSpec, rows: Sequence[Row], store: ResultStore) 
         return ""
     plans = sorted(store.sweeps(), key=lambda plan: -plan.time)
     names = {plan.name for plan in plans}
+    stored = [stored_spec(row["spec"], row["trial_id"]) for row in rows]
     of_sweeps = [(plan.asks, planned_specs(plan)) for plan in plans if not is_beside(plan.name, names)]
-    of_sweeps.append((None, [stored_spec(row["spec"], row["trial_id"]) for row in rows]))
-    for asks, specs in of_sweeps:
+    for asks, specs in (*of_sweeps, (None, stored)):
         settings = [other for other in specs if _is_same_recipe(other, spec)]
         if not settings:
             continue

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from orchestrator.config.quantities import counted
-from orchestrator.config.sweep_names import MOST_NAME_BYTES
 from orchestrator.config.yaml_document import Document
 from orchestrator.own_data.choose_options import ChooseOptions, draft_of
 from orchestrator.own_data.corpus_guess import CorpusGuess, guess_corpus
+from orchestrator.store.plans import MOST_NAME_BYTES
 from orchestrator.sweeps.corpus_words import corpus_lines
 from orchestrator.sweeps.dev_resolution import folds_note
 from orchestrator.sweeps.expansion import expand
@@ -36,7 +36,7 @@ from trials.starter import model_path
 from trials.tasks import TASKS
 from trials.tasks.task_corpus import read_corpus
 
-SEEDS = 10  # that are planned where nobody knows how many trials fit the time (`time_budget.seeds_that_fit`)
+SEEDS = 10  # that are planned where nobody knows how many trials fit the time (`planned_question.seeds_that_fit`)
 RATE_SEEDS = (1000, 1001)  # that choose rates, and no answer uses
 NOTHING = -1  # the depth of a baseline
 _OF_NAMES = {"Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Nd"}  # letters with their marks, and digits

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from orchestrator.storage.address import is_address, local_path, parse_address
 from orchestrator.storage.storage import FolderStorage, Storage
-from trials.plugins.optional_packages import require
+from trials.errors import require
 
 
 def open_storage(path: str | Path) -> Storage:

@@ -23,7 +23,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from orchestrator.config.quantities import counted
-from orchestrator.config.sweep_names import is_sweep_name
 from orchestrator.storage.address import local_path
 from orchestrator.storage.open_storage import open_storage
 from orchestrator.storage.storage import BrokenError, FolderStorage, NewerError, SeveralStorages, Storage
@@ -34,6 +33,7 @@ from orchestrator.store.plans import (
     Suggestion,
     SweepPlan,
     is_plan,
+    is_sweep_name,
     newest_plan,
     newest_stamp,
     read_plan,

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from orchestrator.analysis.cells import by_cell, objective_group
 from orchestrator.config.yaml_document import Document, KeyPath
-from trials.errors import ConfigError, unknown
-from trials.plugins.optional_packages import lacking
+from trials.errors import ConfigError, lacking, unknown
 from trials.spec import TrialSpec
 from trials.tasks import TASKS
 

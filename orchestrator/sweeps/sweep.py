@@ -36,7 +36,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.config.limits import Limits
 from orchestrator.config.quantities import counted
-from orchestrator.config.sweep_names import SweepName
+from orchestrator.store.plans import SweepName
 from orchestrator.sweeps.search_spec import GoalSpec, ScheduleKey, ScheduleSpec, SearchKey, SearchSpec
 from orchestrator.sweeps.space import CASES, Axis, continuous, n_points
 from orchestrator.sweeps.trial_resources import Resources

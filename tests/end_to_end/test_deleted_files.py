@@ -14,7 +14,7 @@ from tests.end_to_end.conftest import Here
 from trials.cache import encoding
 from trials.models import load
 from trials.starter import model_path
-from trials.tasks import task
+from trials.tasks import task_corpus
 
 FEW = ("--cluster", "inline", "--set", "seeds=[0]", "--set", "trial.optim.epochs=1", "--set", "space.freeze=[none]")
 
@@ -34,7 +34,7 @@ def after_the_first_commit(
         if (store / "commits").exists() and left:
             while left:
                 act(left.pop())
-            for cached in (load._template, load.load_tokenizer, encoding._encode, task._read):
+            for cached in (load._template, load.load_tokenizer, encoding._encode, task_corpus._read):
                 cached.cache_clear()
 
     monkeypatch.setattr(Recorder, "flush", flushed)

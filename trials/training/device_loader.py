@@ -156,7 +156,8 @@ class _States:
         places = self._starts.index_select(0, index)[:, None] + self._positions[:width]
         ends = self._ends.index_select(0, index)[:, None]
         places = torch.where(places < ends, places, len(self._rows) - 1)
-        return self._rows.index_select(0, places.flatten()).unflatten(0, places.shape)
+        rows: torch.Tensor = self._rows.index_select(0, places.flatten()).unflatten(0, places.shape)
+        return rows
 
 
 class _CopyStream:

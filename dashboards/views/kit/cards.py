@@ -280,7 +280,7 @@ def _card(answer: Answer, scale: Scale) -> Any:
 
 def _table(all_answers: Sequence[Answer], scale: Scale) -> Any:
     """The answer stands first, where a phone shows it; a column that no answer fills is left out."""
-    cells = {
+    cells: dict[str, list[Any]] = {
         "answer": [[html.B(a.corpus), " ", recommended_squares(a), a.headline] for a in all_answers],
         "loss against the tolerance": [
             interval_bar(_loss(a), a.tolerance, scale) if a.words.brief else "" for a in all_answers

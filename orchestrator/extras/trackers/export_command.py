@@ -26,8 +26,7 @@ from orchestrator.extras.trackers.tracked_run import Tracker, tracked_run
 from orchestrator.storage.address import scrubbed
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.plans import planned_specs
-from trials.errors import ConfigError, PermafrostError, StoreError, one_line
-from trials.plugins.optional_packages import require
+from trials.errors import ConfigError, PermafrostError, StoreError, one_line, require
 from trials.spec import TrialSpec
 
 # Of each tracker its class, and variables that are read on import or at every request; a person may set them otherwise.

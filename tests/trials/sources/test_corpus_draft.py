@@ -19,6 +19,7 @@ from tests.servers import UdServer
 from trials.corpora.converted import conversion_of
 from trials.corpora.corpus import load_corpus
 from trials.errors import DataError
+from trials.sources.places import local_files
 from trials.sources.places.corpus_draft import DataDraft
 from trials.spec import Columns, DataSpec
 from trials.tasks import TASKS
@@ -199,7 +200,7 @@ def lines(folder: Path) -> tuple[Path, list[str]]:
     """The file in the cache, and its texts."""
     found = conversion_of(folder)
     assert found is not None
-    (path,) = map(Path, found.written()["train"])
+    (path,) = map(Path, local_files._written(found)["train"])
     return path, [json.loads(line)["text"] for line in path.read_text().splitlines()]
 
 

@@ -17,9 +17,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from trials.corpora.layout import FORMATS
-from trials.errors import DataError, quoted, unknown
+from trials.errors import DataError, quoted, require, unknown
 from trials.outside.plain_files import is_plain, path_inside
-from trials.plugins.optional_packages import require
 from trials.sources.cache import (
     FetchedCorpus,
     Progress,

@@ -158,7 +158,7 @@ def _config(folder: Path) -> dict[str, Any]:
     path, base = folder / "config.json", ""
     if (folder / ADAPTER).is_file():
         with suppress(OSError, ValueError, RecursionError, AttributeError):
-            base = f", {quoted(read_json(folder / ADAPTER).get('base_model_name_or_path'))}"  # type: ignore[union-attr]
+            base = f", {quoted(read_json(folder / ADAPTER).get('base_model_name_or_path'))}"
         raise ModelError(
             f"{folder / ADAPTER}: the weights are those of an adapter, not of a whole model. Merge it into its model"
             f"{base} (`merge_and_unload` of peft), and save that."

@@ -14,10 +14,9 @@ from typer.testing import CliRunner
 from dashboards.cli import app
 from orchestrator.store import open_store
 from tests.examples import each
-from trials.errors import ConfigError
-from trials.plugins.optional_packages import require
+from trials.errors import ConfigError, require
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
 PACKAGES = [Requirement(text).name.replace("-", "_") for name in ("dashboard", "hub", "lora", "s3", "search")
             for text in EXTRAS[name]]  # fmt: skip
