@@ -9,6 +9,7 @@ The curve is drawn in characters, a line a setting: its loss with the interval, 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from orchestrator.analysis.freeze_names import layer_strip, strip_and_word
@@ -112,7 +113,7 @@ def curve_lines(answer: Answer, columns: int = 100) -> list[str]:
         *(f"{left}  {right}".rstrip() for left, right in zip(beside, drawn, strict=True)),
         f"● mean, ├─┤ interval, │ no loss, ┊ the tolerance of {counted(answer.tolerance, 'point')}",
         *(["chance: that what is not decided is within the tolerance; no verdict"] if open_ones else []),
-        *tolerance_lines(answer),
+        *tolerance_lines(answer, columns),
     ]
 
 
@@ -122,8 +123,8 @@ def _in_columns(cells: Sequence[Sequence[str]], which: Sequence[int]) -> list[st
     return ["  ".join(line[column].ljust(width) for column, width in zip(which, widths, strict=True)) for line in cells]
 
 
-def tolerance_lines(answer: Answer) -> list[str]:
-    """What each tolerance buys, with the data at hand."""
+def tolerance_lines(answer: Answer, columns: int = 200) -> list[str]:
+    """What each tolerance buys, with the data at hand, in lines of so many characters where they can be broken."""
     from orchestrator.analysis.wording import beyond_texts, bought_text, tolerance_that_buys  # loads pandas
 
     bought = [
@@ -135,7 +136,7 @@ def tolerance_lines(answer: Answer) -> list[str]:
     return [
         "what each tolerance buys:",
         *(f"  within {counted(limit, 'point')}: {text}" for limit, text in sorted([*own, *bought])),
-        *(f"  {text}" for text in beyond_texts(answer.decided_by.n_beyond)),
+        *(f"  {line}" for text in beyond_texts(answer.decided_by.n_beyond) for line in wrap(text, columns - 2)),
     ]
 
 

@@ -41,7 +41,7 @@ COUNTS = {  # trials, cells
     "starter": (112, 14),
     "starter_depth": (70, 7),
     "starter_search": (540, 108),
-    "your_data": (60, 12),
+    "your_data": (120, 12),
 }
 DOWNLOADS = {  # what each study names that is not on a fresh machine
     "brown_pos": ["UD_English-EWT 2.16", "model distilbert/distilbert-base-uncased"],

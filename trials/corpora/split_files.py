@@ -40,12 +40,19 @@ def files_in(folder: Path) -> list[Path]:
         more = [path for path in inside if _suffix(path) in MORE_FORMATS or split_of_suffix(path.name)]
         files = sorted([*files, *more]) if not by_split(more)["train"] else more
     for path in files:
-        if path.is_symlink() and not path.resolve().is_relative_to(folder.resolve()):
+        if path.is_symlink() and not _is_inside(path, folder):
             raise DataError(
                 f"{path}: is a link to a file outside of the corpus's folder. Copy the file, or name the files as "
                 "`train`, `dev` and `test` (--train, --dev, --test)."
             )
     return files
+
+
+def _is_inside(path: Path, folder: Path) -> bool:
+    try:
+        return path.resolve().is_relative_to(folder.resolve())
+    except (OSError, RuntimeError):  # a loop of links
+        return False
 
 
 def in_folder(folder: Path, *, needs_dev: bool) -> Splits:

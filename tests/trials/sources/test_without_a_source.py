@@ -26,7 +26,7 @@ def refusal(tree: Path, **trial: str) -> list[str]:
     (tree / "other.yaml").write_text(f"name: other\ntrial:\n{content}\nspace: {{freeze: [none]}}\n", encoding="utf-8")
     done = run(tree, "-c", COMMAND, "plan", "--sweep", "other.yaml", "--store", "results")
     assert done.returncode in (2, 3), done.stderr
-    return [line for line in done.stderr.splitlines() if line]
+    return [line for line in done.stderr.splitlines() if line.startswith("error")]
 
 
 @each(
