@@ -37,6 +37,7 @@ from orchestrator.analysis.savings import COUNTED, default_saving, savings
 from orchestrator.analysis.two_way import BEYOND, WITHIN, Estimate, chance_within, interval, seed_means, verdict
 from orchestrator.config.quantities import POINTS, counted
 from trials.metrics.metric import METRICS
+from trials.record import State
 from trials.spec import EMBEDDINGS_ALONE
 
 NOT_ON_TEST = "the test split is shown once and selects nothing; choose on dev"
@@ -74,12 +75,14 @@ class Baseline:
         score: Mean over its completed runs, in points; NaN without any.
         constant: Score of the best constant prediction, likewise; NaN if it was not recorded.
         has_learned: Whether its score is shown to be above that; True where nothing is known.
+        diverged: How many of its trials ended as their loss was no number, and how many trials it has.
     """
 
     score: float
     constant: float
     runs: Collapses
     has_learned: bool
+    diverged: tuple[int, int] = (0, 0)
 
     @property
     def gain(self) -> float:
@@ -407,8 +410,11 @@ def decide(
 
 def baseline_of(frame: pd.DataFrame, value: str = "score") -> Baseline:
     """What the baseline of a frame of one question has learned, by its completed trials."""
-    done = frame[frame["state"] == COMPLETED] if "state" in frame.columns else frame
-    return _baseline(done[done["cell"] == done["baseline"]], value)
+    runs = frame[frame["cell"] == frame["baseline"]]
+    if "state" not in frame.columns:
+        return _baseline(runs, value)
+    diverged = int((runs["state"] == State.DIVERGED.value).sum()), len(runs)
+    return replace(_baseline(runs[runs["state"] == COMPLETED], value), diverged=diverged)
 
 
 def loss_table(frame: pd.DataFrame, value: str = "score", plan: DecisionPlan | None = None) -> pd.DataFrame:

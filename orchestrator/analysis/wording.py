@@ -37,6 +37,7 @@ NO_CANDIDATES = "no setting freezes anything, so there is nothing to choose from
 NO_BASELINE = "the baseline (freeze: none) has no completed trial yet."
 NO_PAIRS = "no freeze has a completed trial yet of a seed that the baseline has completed."
 TRY = "Try all of train if it had a part, then more epochs, then another learning rate."
+LOWER_RATE = "Try a lower learning rate (optim.lr), a tenth of it at first."
 LARGER = "Take a larger tolerance."
 TRAIN_ALL = "Train everything, or ask with a larger tolerance or a smaller saving."
 _MOST_TRADE_OFFS = 4  # in a sentence
@@ -125,6 +126,10 @@ def _headline_and_figures(of: Decided) -> tuple[str, str]:
     if of.outcome == "not worth it":
         return "Not worth it", _not_worth_it(of)
     if not (of.table["n_run"] > 0).any():
+        n_diverged, n_trials = of.baseline.diverged
+        if n_diverged and n_diverged == n_trials:
+            text = f"the trials of the baseline (freeze: none) diverged ({n_diverged} of {n_trials})."
+            return NOT_DECIDED, f"{text} {LOWER_RATE}"
         return NOT_YET, NO_PAIRS if (of.table["n_baseline"] > 0).any() else NO_BASELINE
     return NOT_YET if of.may_be_decided else NOT_DECIDED, _not_decided(of)
 

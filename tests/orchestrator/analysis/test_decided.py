@@ -232,6 +232,13 @@ def test_sweeps_without_an_interval_are_told_so(scores: dict[str, list[float]], 
     assert answer_sentence(decide(trials(scores))) == sentence
 
 
+def test_a_baseline_of_which_all_trials_diverged_says_so_and_what_to_try() -> None:
+    frame = trials({"none": [0.1, 0.1], "first 1": [0.1, 0.1]}).assign(state="diverged")
+    assert answer_sentence(decide(frame)).startswith(
+        "Not decided: the trials of the baseline (freeze: none) diverged (2 of 2). Try a lower learning rate"
+    )
+
+
 def test_no_baseline_no_pairs_and_no_difference_are_words() -> None:
     frame = trials({"none": [0.5, 0.5], "first 1": [0.5, 0.5], "first 2": [0.6, 0.6]})
     lone = trials({"first 4": [0.5]}).assign(baseline="gone", cell="lone")
