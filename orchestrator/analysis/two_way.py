@@ -248,6 +248,8 @@ def shared_by_seeds(folds: Floats) -> Floats:
 
 def seed_means(losses: Floats) -> Floats:
     """(..., seeds) the loss of each seed from (..., seeds, items), of which NaN stands for those of other folds."""
+    if losses.size == 0:  # before a pair has ended
+        return np.full(losses.shape[:-1], np.nan)
     is_scored = ~np.isnan(losses)
     means: Floats = losses.mean(axis=-1) if is_scored.all() else np.nanmean(losses, axis=-1)
     return means

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import math
 import time
+import unicodedata
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, NamedTuple, TypeAlias
@@ -42,10 +43,13 @@ def _file_name(name: str) -> str:
         raise ValueError(f"has {n_bytes} bytes in UTF-8; a file's name with it has room for {MOST_NAME_BYTES}")
     if hidden := [character for character in name if not character.isprintable()]:
         raise ValueError(f"has the invisible character U+{ord(hidden[0]):04X}; leave it out")
+    # Letters with their marks, which a regular expression of Python takes for none.
+    if name[:1] in ("", *"_.-") or not all(c in "_.-" or unicodedata.category(c)[0] in "LMN" for c in name):
+        raise ValueError("must be letters, digits, `_`, `.` and `-` alone, the first of them a letter or digit")
     return name
 
 
-SweepName: TypeAlias = Annotated[str, Field(pattern=r"^[^\W_][\w.-]*$", max_length=80), AfterValidator(_file_name)]
+SweepName: TypeAlias = Annotated[str, Field(max_length=80), AfterValidator(_file_name)]
 """Letters of any script, digits, `_`, `.`, `-`; it begins with a letter or digit, so it leads to no other folder."""
 
 _NAME = TypeAdapter[str](SweepName)

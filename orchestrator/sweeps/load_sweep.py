@@ -62,14 +62,14 @@ def _load_plugins(document: Document) -> None:
 
 
 def _problems_of_the_rest(document: Document, wrong: set[int | str]) -> tuple[str, ...]:
-    """Errors in the trials of a sweep that has errors in other keys, so that one message reports all."""
+    """Errors in the trials of a sweep that has errors in other keys, so that one message has all. Fetches nothing."""
     if wrong & {"trial", "space"}:
         return ()
     rest = {key: document.content.get(key, {}) for key in ("trial", "space")}
     try:
         expand(SweepSpec.model_validate({"name": "rest", **rest}), document, Lookup(offline=True))
     except ConfigError as error:
-        return error.problems
+        return () if error.exit_code == 3 else error.problems  # a file that is not here may be fetched later
     except ValidationError:  # a distribution, which needs the invalid search
         return ()
     return ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import islice
@@ -48,6 +49,7 @@ class Sourced(Frozen):
     """
 
     sources: ClassVar[Registry[Any]]
+    pages: ClassVar[str] = ""  # what addresses of pages on the hub begin with, behind its name
 
     @property
     def way(self) -> str:
@@ -71,12 +73,24 @@ class Sourced(Frozen):
     @classmethod
     def meant(cls, word: str) -> Keys:
         """The keys that a word stands for; a word that is no name of any source is a folder. Raises ConfigError."""
+        word = name_on_page(word, cls.pages)
         kind, colon, rest = word.partition(":")
         source: FileSource[Self, Any] | None = cls.sources.get(kind) if colon else None
         if source is not None and (keys := source.named(word, rest)) is not None:
             return keys
         ranked = sorted(cls.sources.values(), key=lambda source: source.rank)
         return next(filter(None, (source.means(word) for source in ranked)), {"folder": word})
+
+
+def name_on_page(address: str, kind: str = "") -> str:
+    """The repository whose page of the hub has this address, with `@REVISION` where it shows one; else the address.
+
+    Args:
+        kind: `datasets/`, or nothing for models.
+    """
+    page = rf"https?://(?:www\.)?(?:huggingface\.co|hf\.co)/{kind}(?!datasets/|spaces/)([^/?#]+(?:/[^/?#]+)?)"
+    found = re.match(page + r"(?:/(?:tree|blob|resolve)/([^/?#]+))?", address)
+    return address if found is None else found[1] + (f"@{found[2]}" if found[2] else "")
 
 
 def is_path(name: str) -> bool:

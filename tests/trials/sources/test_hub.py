@@ -22,6 +22,7 @@ from tests.servers import Files, HubRepo, HubServer
 from trials.errors import DataError, ModelError
 from trials.sources.cache import FetchedCorpus, forbidden, no_progress
 from trials.sources.hub_client import Repo, explain
+from trials.sources.places.corpus_draft import DataDraft
 from trials.sources.places.hub_dataset import converter, fetch_dataset, write_rows
 from trials.sources.places.hub_model import fetch_model
 from trials.sources.places.model_draft import LocatedModel, ModelDraft, find_model, named_model
@@ -513,3 +514,12 @@ def test_a_pickle_comes_only_where_it_is_allowed_and_a_pull_request_may_have_saf
     other = fetched("a/pickle", "refs/pr/3")
     assert other.folder.name == hub.repos["models", "a/pickle"].commit("refs/pr/3")
     assert fetched("a/pickle", "refs/pr/3", offline=True) == other
+
+
+@each("address, name", [
+    ("https://huggingface.co/a/b", "a/b"), ("https://hf.co/a/b/tree/v1", "a/b@v1"),
+    ("https://huggingface.co/squad", "squad"), ("https://huggingface.co/a/b?library=x", "a/b")])  # fmt: skip
+def test_the_address_of_a_page_of_the_hub_means_its_repository(address: str, name: str) -> None:
+    assert named_model(address) == named_model(name)
+    page = address.replace("hf.co/", "huggingface.co/").replace("huggingface.co/", "huggingface.co/datasets/")
+    assert DataDraft.meant(page) == DataDraft.meant(name)

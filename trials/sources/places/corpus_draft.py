@@ -69,6 +69,7 @@ class DataDraft(Sourced):
     """
 
     sources: ClassVar = CORPUS_SOURCES
+    pages: ClassVar = "datasets/"
     name: Annotated[str, Field(pattern=r"^[\w.+-]+$")] | None = None
     bundled: str | None = None
     folder: str | None = None
