@@ -143,7 +143,8 @@ def next_steps(planned: PlannedQuestion, answers: Answers, launch: Launch) -> It
         larger = [NextStep(asked.command(held_out=share), brings), NextStep(asked.command(folds=FOLDS), in_folds)]
     seeds_tell = all(answer.decided_by.alike is None for answer in answers)
     yield from [] if seeds_tell else larger
-    if (open_ones or not answers) and question.part is None:
+    may_help = any(not answer.decided_by.buys_nothing for answer in answers)
+    if ((open_ones and may_help) or not answers) and question.part is None:
         for step in _going_on(planned, launch):
             yield step._replace(brings=_TO_LEARN) if unlearned and launch.time_left <= 0 else step
     for answer in answers:
@@ -189,8 +190,12 @@ def _seeds_beyond(planned: PlannedQuestion, answer: Answer) -> Iterator[NextStep
 
 
 def other_tolerance(asked: ChooseOptions, answer: Answer) -> Iterator[NextStep]:
-    """The tolerance that is met now, where the one that was asked for is not, if the list of the answer has one."""
+    """What is met now where the asked tolerance is not, if the list of the answer has one: the next
+    one above it, or the largest where that one gives up all that was learned.
+    """
     met = next((row for row in answer.trade_offs if row["tolerance"] > asked.tolerance), None)
+    if answer.decided_by.buys_nothing:
+        met = next(reversed(answer.trade_offs), None)
     if answer.freeze is not None or met is None:
         return
     brings = f"is decided with the trials at hand: {bought_text(met['freeze'], met['saved'], answer.n_layers)}"

@@ -106,7 +106,7 @@ def test_one_command_goes_from_a_folder_to_an_answer_and_a_model_of_all_of_train
     """Of sentences without documents: the four of its dev sentences are too few for narrow intervals."""
     dev = Path("bank/dev.conllu").read_text(encoding="utf-8").splitlines(keepends=True)
     Path("bank/dev.conllu").write_text("".join(line for line in dev if line[0] != "#"), encoding="utf-8")
-    words = ["choose", "bank", "--cluster", "inline", "--tolerance", "60", "--export", "model", "--json"]
+    words = ["choose", "bank", "--cluster", "inline", "--tolerance", "30", "--export", "model", "--json"]
     result = CliRunner().invoke(app, words)
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
