@@ -172,7 +172,7 @@ def test_the_search_finds_one_where_a_claim_is_deleted_before_those_that_were_al
     [
         (world(DRIVER, DRIVER), (), 1001),
         (world(RETRIES, DRIVER), (), 1001),
-        (world(KILLED, DRIVER, ticks=2), (0,) * 8, 474),  # all that there are: after eight steps it is killed
+        (world(KILLED, DRIVER, ticks=2), (0,) * 6, 1001),  # of seven, after which it is killed
         (world(DRIVER, DRIVER, ticks=2), (0,) * 8, 1001),
     ],
     ids=["both run", "one runs a second attempt", "the first is killed", "the first is silent"],
