@@ -190,8 +190,8 @@ def _seeds_beyond(planned: PlannedQuestion, answer: Answer) -> Iterator[NextStep
 
 
 def other_tolerance(asked: ChooseOptions, answer: Answer) -> Iterator[NextStep]:
-    """What is met now where the asked tolerance is not, if the list of the answer has one: the next
-    one above it, or the largest where that one gives up all that was learned.
+    """A tolerance of the answer's list that is met now, where the one that was asked for is not: the next above it, or
+    the largest of the list where the one that was asked for gives up all that was learned.
     """
     met = next((row for row in answer.trade_offs if row["tolerance"] > asked.tolerance), None)
     if answer.decided_by.buys_nothing:
