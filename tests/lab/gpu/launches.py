@@ -53,13 +53,18 @@ def launch(
         interrupt_after: Ctrl-C once so many trials have ended.
     """
     command = [sys.executable, "-m", "orchestrator.launch", *words]
-    began, found = time.monotonic(), Launched()
+    began, found, late = time.monotonic(), Launched(), threading.Event()
+
+    def end_late() -> None:
+        late.set()  # first: what is killed may be read to its end before this thread has ended
+        _end(process)
+
     with subprocess.Popen(
         command, cwd=folder, env={**os.environ, **variables}, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
     ) as process:  # fmt: skip
         assert process.stdout is not None
-        too_late = _later(seconds, lambda: _end(process))
+        too_late = _later(seconds, end_late)
         try:
             for line in process.stdout:
                 found.said.append(line.rstrip("\n"))
@@ -69,10 +74,9 @@ def launch(
                         os.killpg(process.pid, signal.SIGINT)  # as a terminal does: all of its processes
             process.wait()
         finally:
-            was_late = not too_late.is_alive()
             too_late.cancel()
             _end(process)
-    found.code, found.seconds = None if was_late else process.returncode, time.monotonic() - began
+    found.code, found.seconds = None if late.is_set() else process.returncode, time.monotonic() - began
     return found
 
 

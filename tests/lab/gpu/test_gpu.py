@@ -16,8 +16,10 @@ from tests.lab.gpu import carry
 from tests.lab.gpu.__main__ import main
 from tests.lab.gpu.bare_machine import bare_machine
 from tests.lab.gpu.carry import HERE, MACHINE, PACKAGES, pinned_versions
+from tests.lab.gpu.part_context import NoTimeError, PartContext
+from tests.lab.gpu.parts import product
 from tests.lab.gpu.parts.product import SCORES
-from tests.lab.gpu.results import read_json
+from tests.lab.gpu.results import Record, read_json
 from tests.lab.gpu.runner import BUDGETS_S
 from trials.draft import Lookup
 
@@ -72,15 +74,13 @@ def test_a_machine_that_lacks_what_is_needed_is_told_how_to_get_it(tmp_path: Pat
 
 
 def test_a_launch_without_its_time_is_not_run_and_breaks_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(BUDGETS_S, "product", 1.5)  # a rehearsal has three times as much
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    assert main(["--rehearse", "--only", "product", "--out", str(tmp_path)]) == 1
-    said = capsys.readouterr().out
-    assert "cut" in said
-    assert "not run, as the time was up: inline, all trials, and what would have followed" in said
-    assert "BROKEN" not in said
+    record = Record(tmp_path / "product.json")
+    with pytest.raises(NoTimeError, match="as the time was up: inline, all trials, and what would have followed"):
+        product.run(PartContext(tmp_path, tmp_path, rehearse=True, budget_s=1.0), record)
+    assert read_json(tmp_path / "product.json").get("checks", []) == []
 
 
 @pytest.mark.slow
