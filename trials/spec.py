@@ -132,25 +132,25 @@ class LabelParts(NamedTuple):
     Attributes:
         word: Without the embeddings' ending.
         layers: Those that it lists; None where it names a strategy or a rule.
-        by: What chose the listed layers, with a space before, where that is a plug-in that is not loaded; else empty.
+        chooser: ` by` and the plug-in that chose the listed layers, where it is not loaded; else empty.
         rule: The label of its rule; empty without one.
     """
 
     word: str
     embeddings: bool
     layers: tuple[int, ...] | None
-    by: str
+    chooser: str
     rule: str
 
     @classmethod
     def of(cls, label: str) -> LabelParts:
         """The parts of any label."""
         word = label.removesuffix(FROZEN_EMBEDDINGS)
-        listed, by, chooser = word.removeprefix(f"{LAYERS} ").partition(" by ")
+        listed, separator, chooser = word.removeprefix(f"{LAYERS} ").partition(" by ")
         is_list = word.startswith(f"{LAYERS} ") and all(number.isdecimal() for number in listed.split(","))
         layers = tuple(map(int, listed.split(","))) if is_list else None
         rule = word.removeprefix(f"{ADAPTIVE} (").removesuffix(")") if word.startswith(f"{ADAPTIVE} (") else ""
-        return cls(word, word != label, layers, by + chooser if is_list else "", rule)
+        return cls(word, word != label, layers, separator + chooser if is_list else "", rule)
 
 
 @lru_cache(maxsize=64)

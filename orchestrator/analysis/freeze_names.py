@@ -51,7 +51,7 @@ def freeze_name(label: object, n_layers: int) -> str:
     of `n_layers` layers is `all`, whichever strategy does; 0 where their number is not known.
     """
     parts = LabelParts.of(str(label))
-    text = parts.word if parts.layers is None else _counted(list(parts.layers)) + parts.by
+    text = parts.word if parts.layers is None else _counted(list(parts.layers)) + parts.chooser
     if n_layers and (freeze := FreezeSpec.named(str(label), n_layers)) and freeze.depth == n_layers:
         text = ALL  # `first 6` and `last 6` of six layers freeze the same
     return escaped(text) + (" + embeddings" if parts.embeddings else "")

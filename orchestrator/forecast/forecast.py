@@ -171,15 +171,15 @@ def forecast_of(
     slots = slots_of(cluster, resources, gpus)
     nothing = Forecast(plan.sweep.name, time.time(), device or "an unknown device", slots, len(plan.ahead))
     seconds = {spec.trial_id: expected_s(spec, timed) for spec in plan.ahead}
-    known = {trial_id: took for trial_id, took in seconds.items() if took is not None}
-    if not known or len(known) < len(seconds):
+    measured = {trial_id: took for trial_id, took in seconds.items() if took is not None}
+    if not measured or len(measured) < len(seconds):
         return nothing
     groups = {group_key(timing.spec) for timing in timed}
     sd = LAUNCH_SD if all(group_key(spec) in groups for spec in plan.ahead) else OTHER_CORPUS_SD
     kind = (device or "") if resources.device in ("any", "one") else resources.device
-    hours, prices = sum(known.values()) / HOUR, cluster.prices
+    hours, prices = sum(measured.values()) / HOUR, cluster.prices
     start_s = INLINE_START_S if cluster.address == "inline" else RAY_START_S
-    span = scheduled_s((took + GAP_S for took in known.values()), slots)
+    span = scheduled_s((took + GAP_S for took in measured.values()), slots)
     return Forecast(
         nothing.sweep,
         nothing.time,
@@ -191,7 +191,7 @@ def forecast_of(
         device_hours=_figure(hours * (gpus or resources.cpus), sd),
         cost=_figure(hours * prices.hourly(resources.cpus, gpus, kind), sd) if prices != Prices() else None,
         currency=prices.currency,
-        seconds=known,
+        seconds=measured,
         start_s=start_s,
     )
 
@@ -227,17 +227,17 @@ def _device(rows: Sequence[Mapping[str, Any]], cluster: ClusterSpec, resources: 
     this machine; of a cluster, and of a machine without a GPU for trials on one, that of the newest trial, whose share
     of a GPU counts where trials share one.
     """
-    asked, here = resources.gpus, ""
+    n_gpus, here = resources.gpus, ""
     if cluster.is_here:
-        here = next((gpu.name for gpu in gpus_here(cluster)), "") if asked else ""
-        if asked == 0 or (asked == "auto" and not here):
+        here = next((gpu.name for gpu in gpus_here(cluster)), "") if n_gpus else ""
+        if n_gpus == 0 or (n_gpus == "auto" and not here):
             return processor_name(), 0.0
     for row in reversed(rows):
         has_gpu = (row["gpus"] or 0) > 0
-        if (asked == "auto" or has_gpu == (asked != 0)) and here in ("", row["device"]):
-            share = row["gpus"] if isinstance(asked, str) else asked
+        if (n_gpus == "auto" or has_gpu == (n_gpus != 0)) and here in ("", row["device"]):
+            share = row["gpus"] if isinstance(n_gpus, str) else n_gpus
             return row["device"], float(share or 0.0)
-    return here or None, 1.0 if isinstance(asked, str) else asked
+    return here or None, 1.0 if isinstance(n_gpus, str) else n_gpus
 
 
 def _timing(row: Mapping[str, Any], stored: str) -> TrialTime | None:

@@ -123,12 +123,12 @@ def run_pilots(
     of `specs`. Raises MissingError.
     """
     keys = {spec: _key(spec, threads, gpu=gpu) for spec in specs}
-    known = {spec: result for spec, key in keys.items() if (result := _kept(key)) is not None}
-    if known:
-        say(f"pilot   {counted(len(known), 'shape')} timed here before")
-    if left := [spec for spec in specs if spec not in known]:
-        known |= _run(left, keys, threads, say, gpu=gpu)
-    return [_timing(spec, known[spec]) for spec in specs]
+    results = {spec: result for spec, key in keys.items() if (result := _kept(key)) is not None}
+    if results:
+        say(f"pilot   {counted(len(results), 'shape')} timed here before")
+    if unmeasured := [spec for spec in specs if spec not in results]:
+        results |= _run(unmeasured, keys, threads, say, gpu=gpu)
+    return [_timing(spec, results[spec]) for spec in specs]
 
 
 def _run(

@@ -338,12 +338,12 @@ def repeated(rows: pa.Table, keys: Sequence[str]) -> list[list[int]]:
     if not len(many):  # the usual case; lists of all rows take memory
         return []
     groups = numbered.join(many, names, join_type="inner").group_by(names).aggregate([("at", "list")])
-    return sorted(sorted(at) for at in groups["at_list"].to_pylist())
+    return sorted(sorted(indices) for indices in groups["at_list"].to_pylist())
 
 
 def latest(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
     """One row per key, the later of duplicates, in the order of the rows."""
-    doubles = {row for at in repeated(rows, keys) for row in at[:-1]}
+    doubles = {row for indices in repeated(rows, keys) for row in indices[:-1]}
     return rows if not doubles else rows.take(pa.array([n for n in range(len(rows)) if n not in doubles], pa.int64()))
 
 

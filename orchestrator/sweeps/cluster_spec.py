@@ -126,8 +126,8 @@ def _lacking(cluster: ClusterSpec, resources: Resources) -> str:
         return ""
     none = cuda_gpus().why_none
     why = f" ({none})" if none and not gpus else ""
-    asked = resources.gpus if isinstance(resources.gpus, str) else f"{resources.gpus:g}"
-    return f"resources.gpus: {asked}: this machine has {gpus_in_words(len(gpus))} that CUDA can use{why}"
+    requested = resources.gpus if isinstance(resources.gpus, str) else f"{resources.gpus:g}"
+    return f"resources.gpus: {requested}: this machine has {gpus_in_words(len(gpus))} that CUDA can use{why}"
 
 
 def _cores(n: int) -> str:
@@ -225,20 +225,20 @@ class ClusterSpec(Frozen):
         sweep = self.over(sweep)
         if not self.is_here:
             return sweep
-        asked, changes = sweep.resources, dict[str, object]()
+        resources, changes = sweep.resources, dict[str, object]()
         if self.gpus == 0:
             changes["gpus"] = 0.0
-        elif asked.gpus == "auto":
-            works = asked.device != "cpu" and bool(gpus_here(self))
-            if not works and asked.device != "cpu" and cuda_gpus().silent:
+        elif resources.gpus == "auto":
+            works = resources.device != "cpu" and bool(gpus_here(self))
+            if not works and resources.device != "cpu" and cuda_gpus().silent:
                 raise ConfigError(
                     f"resources.gpus: auto: {cuda_gpus().why_none} Run again, or give --gpus 0 to train on the CPU.",
                     exit_code=3,
                 )
             changes["gpus"] = ("packed" if self.address == "local" else 1.0) if works else 0.0
         if self.address == "inline":  # its rows say how many threads it had
-            changes["cpus"] = min(asked.cpus, cores_here(self))
-        return sweep.model_copy(update={"resources": asked.model_copy(update=changes)})
+            changes["cpus"] = min(resources.cpus, cores_here(self))
+        return sweep.model_copy(update={"resources": resources.model_copy(update=changes)})
 
     def check_room_here(self, resources: Resources) -> None:
         """Raise ConfigError if this machine lacks what a trial needs."""

@@ -39,11 +39,11 @@ def corpus_lines(task: str, data: DataSpec) -> list[str]:
 
 def split_size(data: DataSpec, split: Literal["train", "dev", "test"], unit: str = "") -> str:
     """How large a split is: `500 dev sentences of 40 documents`; without a unit `500 dev of 40 documents`."""
-    at = ("train", "dev", "test").index(split)
+    index = ("train", "dev", "test").index(split)
     assert data.sizes is not None
-    documents = data.documents[at] if data.documents else 0
-    of = f" of {counted(documents, 'document')}" if documents else ""
-    return f"{data.sizes[at]:,} {split}{f' {unit}' if unit else ''}{of}"
+    documents = data.documents[index] if data.documents else 0
+    documents_part = f" of {counted(documents, 'document')}" if documents else ""
+    return f"{data.sizes[index]:,} {split}{f' {unit}' if unit else ''}{documents_part}"
 
 
 def dev_size(task: str, data: DataSpec) -> str:

@@ -21,8 +21,8 @@ def dev_note(task: str, data: DataSpec, tolerance: float, n_seeds: int, held_out
         return None
     if data.folds is not None:
         needed = math.ceil(labels_for(tolerance) * data.folds / (data.folds - 1))
-        of = TASKS[task].scored_unit
-        return f"{folds_note(task, data)} The tolerance is {tolerance:g}: about {needed:,} {of} in all would do."
+        items = TASKS[task].scored_unit
+        return f"{folds_note(task, data)} The tolerance is {tolerance:g}: about {needed:,} {items} in all would do."
     from orchestrator.analysis import prospects  # loads scipy
 
     corpus = read_corpus(task, data)

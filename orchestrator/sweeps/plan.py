@@ -159,9 +159,9 @@ def _with_suggested(plan: Plan, store: ResultStore) -> Plan:
         if point is not None:
             by_id |= {spec.trial_id: spec for spec in replicates(sweep, point, plan.lookup)}
     assert sweep.search.cells is not None
-    left = sweep.search.cells - len({spec.cell_id for spec in by_id.values()})
+    n_unsuggested = sweep.search.cells - len({spec.cell_id for spec in by_id.values()})
     cells = dict.fromkeys(spec.cell_id for spec in plan.stand_ins if spec.trial_id not in by_id)
-    wanted = set(list(cells)[: max(left, 0)])
+    wanted = set(list(cells)[: max(n_unsuggested, 0)])
     stand_ins = tuple(spec for spec in plan.stand_ins if spec.cell_id in wanted)
     trials = tuple(by_id.values())
     return replace(plan, trials=trials, stand_ins=stand_ins, suggestions=suggestions)

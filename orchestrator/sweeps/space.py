@@ -166,13 +166,13 @@ class Point:
     def place(self, path: tuple[int | str, ...]) -> KeyPath:
         """The key in the sweep's file that set a draft's path."""
         for key, (index, value) in self.settings.items():
-            at = () if index is None else (index,)
+            place_in_list = () if index is None else (index,)
             for inner in value if key == CASES else ():
                 if path[: len(parts := tuple(inner.split(".")))] == parts:
-                    return ("space", CASES, *at, inner, *path[len(parts) :])
+                    return ("space", CASES, *place_in_list, inner, *path[len(parts) :])
             parts = tuple(key.split("."))
             if path[: len(parts)] == parts:
-                return ("space", key, *at, *path[len(parts) :])
+                return ("space", key, *place_in_list, *path[len(parts) :])
         return ("trial", *path)
 
 
@@ -246,17 +246,17 @@ def walk(space: Space, take: Taker, n_layers: Callable[[Point], int]) -> Point:
 def grid(space: Space, n_layers: Callable[[Point], int]) -> Iterator[Point]:
     """Every point of a finite space; axes bounded by the layers vary fastest, then the last axis."""
     digits: list[list[int]] = []  # of the previous walk: index of the value, number of values
-    at = 0
+    position = 0
 
     def take(name: str, axis: Axis) -> Taken:
-        nonlocal at
-        if at == len(digits):
+        nonlocal position
+        if position == len(digits):
             digits.append([0, axis.n_values])
-        index, at = digits[at][0], at + 1
+        index, position = digits[position][0], position + 1
         return (index if axis.choice is not None else None), axis.value(index)
 
     while True:
-        at = 0
+        position = 0
         yield walk(space, take, n_layers)
         while digits and digits[-1][0] == digits[-1][1] - 1:
             digits.pop()

@@ -159,13 +159,13 @@ def _split(arrays: dict[str, np.ndarray], name: str) -> Split:
     starts = np.vstack([np.zeros((1, 3), dtype=np.int64), ends[:-1]]) if len(ends) else ends
     if not len(ends):
         return Split([])
-    ids, labels, gold, at = (arrays[f"{name}.{field}"] for field in ("ids", "labels", "gold", "at"))
+    ids, labels, gold, places = (arrays[f"{name}.{field}"] for field in ("ids", "labels", "gold", "at"))
     types = arrays.get(f"{name}.types")
     cuts = arrays[f"{name}.cut"].tolist()
     examples = []
     for (i, j, k), (i_end, j_end, k_end), cut in zip(starts.tolist(), ends.tolist(), cuts, strict=True):
         of_pair = None if types is None else types[i:i_end]
-        examples.append(Example(ids[i:i_end], labels[j:j_end], gold[k:k_end], at[k:k_end], of_pair, cut=cut))
+        examples.append(Example(ids[i:i_end], labels[j:j_end], gold[k:k_end], places[k:k_end], of_pair, cut=cut))
     return Split(examples, arrays.get(f"{name}.documents"))
 
 

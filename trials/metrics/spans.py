@@ -67,9 +67,9 @@ def _gold_predicted_correct(
 ) -> tuple[Ids, Ids, Ids]:
     """The spans (spans, 3) of gold, of the predictions, and those that are both."""
     guessed, actual = (spans(tags, starts, names, lenient=lenient) for tags in (predicted, gold))
-    at = np.full((len(gold), 2), -1, dtype=np.int64)  # type and end of the gold span that starts at a word
-    at[actual[:, 1]] = actual[:, [0, 2]]
-    return actual, guessed, guessed[(at[guessed[:, 1]] == guessed[:, [0, 2]]).all(axis=1)]
+    gold_span_at = np.full((len(gold), 2), -1, dtype=np.int64)  # type and end of the gold span that starts at a word
+    gold_span_at[actual[:, 1]] = actual[:, [0, 2]]
+    return actual, guessed, guessed[(gold_span_at[guessed[:, 1]] == guessed[:, [0, 2]]).all(axis=1)]
 
 
 def span_counts(split: PredictedSplit, *, lenient: bool = False) -> Floats:

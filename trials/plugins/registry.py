@@ -45,8 +45,8 @@ class Registry(Generic[T]):
             if name in self._reserved:
                 raise ValueError(f"{self.kind} {name!r}: this word has a meaning of its own. Choose another name.")
             if name in self._plugins and (module is None or self._modules.get(name) != module):
-                by = self._modules.get(name) or "Permafrost"
-                raise ValueError(f"{self.kind} {name!r} is registered by {by} already. Choose another name.")
+                registrar = self._modules.get(name) or "Permafrost"
+                raise ValueError(f"{self.kind} {name!r} is registered by {registrar} already. Choose another name.")
             self._plugins[name] = plugin
             if module is not None:
                 self._modules[name] = module

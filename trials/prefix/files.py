@@ -168,7 +168,7 @@ def _created(path: Path, n_bytes: int) -> Iterator[int]:
         os.close(descriptor)
 
 
-def _write_all(descriptor: int, content: bytes, at: int) -> None:
+def _write_all(descriptor: int, content: bytes, offset: int) -> None:
     while content:
-        n = os.pwrite(descriptor, content, at)
-        content, at = content[n:], at + n
+        n = os.pwrite(descriptor, content, offset)
+        content, offset = content[n:], offset + n

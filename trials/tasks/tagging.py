@@ -94,16 +94,16 @@ def tagged_sentences(items: Sequence[Item]) -> list[Sentence]:
 
 def _example(ids: list[int], word_ids: list[int | None], gold: list[int], n_labels: int, is_cut: bool) -> Example:
     labels = np.full(len(ids), IGNORE, dtype=np.int64)
-    at = np.full(len(gold), -1, dtype=np.int64)
+    first_subwords = np.full(len(gold), -1, dtype=np.int64)
     previous, end = None, 0
     for place, word in enumerate(word_ids):
         if word is not None and word != previous:
-            at[word] = place
+            first_subwords[word] = place
             labels[place] = gold[word] if gold[word] < n_labels else IGNORE
             end = word + 1
         previous = word
     cut = len(gold) - end if is_cut else 0
-    return Example(np.array(ids, dtype=np.int64), labels, np.array(gold, dtype=np.int64), at, cut=cut)
+    return Example(np.array(ids, dtype=np.int64), labels, np.array(gold, dtype=np.int64), first_subwords, cut=cut)
 
 
 TASKS.register("pos")(PosTagging())

@@ -154,12 +154,12 @@ def labelled(task_name: str, data: DataSpec) -> DataSpec:
         )
     if not hidden:
         return data
-    left = {split: () if split in hidden else getattr(data, split) for split in SPLITS}
+    usable = {split: () if split in hidden else getattr(data, split) for split in SPLITS}
     notes = [
         f"{split} is left out, as it has no labels: {reason} ({Path(getattr(data, split)[0]).name})"
         for split, reason in hidden.items()
     ]
-    changes = {**left, "fingerprint": fingerprint(**left), "notes": (*data.notes, *notes)}
+    changes = {**usable, "fingerprint": fingerprint(**usable), "notes": (*data.notes, *notes)}
     return data.model_copy(update=changes)
 
 

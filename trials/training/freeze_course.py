@@ -94,4 +94,4 @@ class FreezeSchedule:
         """Frozen layers, mean over the steps so far."""
         step, stage = self._training.step, self._stage
         turns = [(turn, min(turn + stage, step)) for turn in range(0, step, stage)]
-        return sum(self._spec.freeze.after_thaws(at // stage).depth * (end - at) for at, end in turns) / step
+        return sum(self._spec.freeze.after_thaws(first // stage).depth * (end - first) for first, end in turns) / step

@@ -383,12 +383,12 @@ def derivative_ratio(training: Training, precision: str, seed: int = 0, *, batch
             moved.append(weight)
             directions.append(weight.grad * (share * length / norm))
             given += share * length * norm / scale
-        losses, at = dict[int, float](), 0
+        losses, shift = dict[int, float](), 0
         for place in (1, -1, 2, -2):
-            torch._foreach_add_(moved, directions, alpha=(place - at) * step)
+            torch._foreach_add_(moved, directions, alpha=(place - shift) * step)
             with torch.enable_grad():
-                losses[place], at = loss(), place
-        torch._foreach_add_(moved, directions, alpha=-at * step)
+                losses[place], shift = loss(), place
+        torch._foreach_add_(moved, directions, alpha=-shift * step)
     if not given:
         return math.nan
     differences = 8 * (losses[1] - losses[-1]) - (losses[2] - losses[-2])  # without the error of the third order

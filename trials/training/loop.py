@@ -304,8 +304,8 @@ class _Outputs:
         self._logits.append(best.flatten())
         self._log_probabilities.append((best - logits.logsumexp(dim=-1)).flatten())
         for start, i in zip(starts, group, strict=True):
-            at = examples[i].at
-            self._places[i] = np.where(at < 0, -1, self._n + start + at)
+            places = examples[i].at
+            self._places[i] = np.where(places < 0, -1, self._n + start + places)
         self._n += label.numel()
 
     def classes(self) -> tuple[np.ndarray, np.ndarray]:
