@@ -1,18 +1,22 @@
-"""The way of a setting that ARCHITECTURE.md lists is the one that it takes in a launch."""
+"""What ARCHITECTURE.md says of a launch is what happens: its loop, and the way of a setting through it."""
 
 from __future__ import annotations
 
+import inspect
 import re
 import sys
 from importlib import import_module
 from pathlib import Path
+from textwrap import dedent
 from types import CodeType, FrameType
 from typing import Any
 
+from orchestrator.session.launch_loop import TrialLoop
 from tests.small_sweeps import POS, launched, write_bank
 
 ROOT = Path(__file__).parents[1]
-STATIONS = re.findall(r"^\| \d+ \| `([\w.]+)` \|", (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8"), re.MULTILINE)
+PAGE = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+STATIONS = re.findall(r"^\| \d+ \| `([\w.]+)` \|", PAGE, re.MULTILINE)
 SIZE = 23  # as no other number of the sweep
 
 
@@ -61,3 +65,20 @@ def test_a_setting_goes_from_the_sweep_file_to_the_answer_by_the_stations_that_a
         sys.setprofile(None)
     assert list(entered) == STATIONS
     assert all(entered.values()), entered
+
+
+def test_the_loop_that_is_shown_is_the_one_that_runs() -> None:
+    assert dedent(inspect.getsource(TrialLoop.run)) in PAGE
+
+
+def test_every_folder_has_a_row_and_what_to_begin_with_is_there() -> None:
+    table = PAGE.partition("## Where things are")[2].partition("## To add")[0]
+    packages = {
+        path.parent for root in ("trials", "orchestrator", "dashboards") for path in ROOT.glob(f"{root}/*/__init__.py")
+    }
+    assert {package.name for package in packages} - {"starter"} - set(re.findall(r"`(\w+)`", table)) == set()
+    named = {Path(name).name for name in re.findall(r"`([\w/]+\.py)`", table)}
+    assert (
+        named - {path.name for root in ("trials", "orchestrator", "dashboards") for path in (ROOT / root).rglob("*.py")}
+        == set()
+    )

@@ -1,1 +1,1 @@
-"""The commands that show what a store holds: `dashboard`, `report`, `paper`, `export`."""
+"""The commands that show what a store holds: `dashboard`, `demo`, `report`, `export figure`."""

@@ -1,1 +1,1 @@
-"""The views: each answers one question with its parts. A new view is a file with `PARTS` and a line in `registry`."""
+"""The views: each answers one question with its parts. A new view is a file with a `VIEW` and a line in `registry`."""

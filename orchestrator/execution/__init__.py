@@ -1,1 +1,1 @@
-"""Running trials, without Ray: the queue, its sources, events, the recorder, checkpoints."""
+"""Running trials, without Ray: the queue, the contract of engines, the recorder, signals."""

@@ -1,1 +1,1 @@
-"""Everything that imports Ray: cluster, driver, trainable, GPU packing, file staging, patches of Tune."""
+"""Everything that imports Ray: cluster, Tune as an engine, trainable, slots on a GPU, what workers are sent."""

@@ -1,1 +1,1 @@
-"""One launch from start to end: its store, display, limits, monitors, outcome."""
+"""One launch from start to end: its loop, limits, display and outcome."""
