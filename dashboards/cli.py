@@ -27,3 +27,6 @@ COMMANDS |= {
         SHARE,
     ),
 }
+
+if __name__ == "__main__":
+    app(prog_name="permafrost")

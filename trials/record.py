@@ -185,7 +185,8 @@ class EpochRecord:
     )
     peak_memory_bytes: int | None = field(
         metadata=_column(
-            "Largest memory of torch's allocator on a GPU. Empty on a CPU, where only the worker's is known.",
+            "Largest memory of torch's allocator on a GPU, without states of frozen layers that lie there to be read. "
+            "Empty on a CPU, where only the worker's is known.",
             per_trial="max",
             label="peak memory (MiB)",
             unit=2.0**20,
@@ -309,11 +310,6 @@ def paid_prefix_s(row: Mapping[str, Any]) -> float:
     """Seconds of computing states of frozen layers that a trial spent itself, from its row."""
     paid = row.get("prefix_paid_s")
     return float((row["prefix_s"] if paid is None else paid) or 0.0)
-
-
-def memory_bytes(row: Mapping[str, Any]) -> int:
-    """The memory that a trial needs where it runs, from its row: of the GPU, or on a CPU of the worker."""
-    return int(row["worker_memory_bytes"] if row["peak_memory_bytes"] is None else row["peak_memory_bytes"])
 
 
 def known_sum(parts: Iterable[float | None]) -> float | None:

@@ -78,6 +78,7 @@ def run_trial(
         names = {id(p): name for name, p in loaded.model.named_parameters()}  # before the prefix is removed
         total_params = loaded.params()
         prefix = take_prefix(spec, loaded, data, subset.tolist(), device)
+        memory.before_input()
         data = prefix.data
         done = checkpoint.state.step if checkpoint else 0
         training = new_training(
@@ -137,7 +138,7 @@ def run_trial(
             prefix_paid_s=clock.take("prefix_paid_s"),
             eval_s=clock.take("eval_s"),
             training_flops=known_sum((once.prefix_flops, state.flops)),
-            peak_memory_bytes=memory.device_bytes(),
+            peak_memory_bytes=memory.device_bytes(training.resident_state_bytes),
             worker_memory_bytes=memory.process_bytes(),
             last=last,
             worker_slots=None,

@@ -255,10 +255,14 @@ def typed_command() -> str:
 
 def sibling_command(name: str, *arguments: str) -> str:
     """Another command of the console script, also where this process is `python -m orchestrator.launch`: that would
-    not find our packages in a folder with an `orchestrator.py`.
+    not find our packages in a folder with an `orchestrator.py`. Where nothing is installed, a module of that script.
     """
-    program = str(Path(sys.orig_argv[0]).with_name("permafrost")) if _runs_a_module() else _script()
-    return shlex.join([program, name, *arguments])
+    program = [_script()]
+    if _runs_a_module():
+        python = sys.orig_argv[0]
+        script = str(Path(python).with_name("permafrost"))
+        program = [script] if shutil.which(script) else [python, "-m", "dashboards.cli"]
+    return shlex.join([*program, name, *arguments])
 
 
 def _runs_a_module() -> bool:

@@ -112,10 +112,20 @@ class PeakMemory:
         if device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(device)
         self._is_reset = _reset_resident_peak()
+        self._without_input = 0
 
-    def device_bytes(self) -> int | None:
-        """The peak of torch's allocator on a GPU; None on a CPU, whose memory a trial shares with all before it."""
-        return torch.cuda.max_memory_allocated(self._device) if self._device.type == "cuda" else None
+    def before_input(self) -> None:
+        """From here on input may lie on the GPU, which `device_bytes` is told the size of."""
+        self._without_input = self.device_bytes(0) or 0
+
+    def device_bytes(self, input_bytes: int) -> int | None:
+        """The peak of torch's allocator on a GPU, but for input; None on a CPU, whose memory all trials before share.
+
+        Trained from a file on the host, the same trial would take as much less, and one that freezes nothing has none.
+        """
+        if self._device.type != "cuda":
+            return None
+        return max(self._without_input, torch.cuda.max_memory_allocated(self._device) - input_bytes)
 
     def process_bytes(self) -> int:
         """The peak of the process's resident memory; if the kernel cannot reset it, since the process started."""

@@ -32,8 +32,8 @@ class DeviceLoader:
     """Batches of a non-empty list of examples.
 
     Attributes:
-        resident: Whether ids, labels and token types reside on the device: on a GPU, up to RESIDENT_BYTES. States then
-            do, too, if all together are no more.
+        resident: Whether ids, labels and token types reside on the device: on a GPU, up to RESIDENT_BYTES.
+        state_bytes: Of states that do, too: where all together are no more, and the examples are read `often`.
     """
 
     def __init__(
@@ -46,6 +46,7 @@ class DeviceLoader:
         multiple: int = 1,
         square_mask: bool = False,
         resident: bool | None = None,
+        often: bool = True,
     ) -> None:
         """Batches lie end to end where `first_position` is given, the position id of an example's first subword: on a
         CPU, made from their examples.
@@ -63,8 +64,10 @@ class DeviceLoader:
         self.resident = on_gpu and self._n_bytes() <= RESIDENT_BYTES if resident is None else resident
         self._matrices = _Matrices(examples, pad_id, device) if self.resident else None
         rows = [example.states for example in examples if example.states is not None]
-        fits = self._n_bytes() + sum(row.nbytes for row in rows) <= RESIDENT_BYTES
-        self._states = _States(rows, device) if rows and fits and self.resident else None
+        n_bytes = sum(row.nbytes for row in rows)
+        fits = often and self.resident and self._n_bytes() + n_bytes <= RESIDENT_BYTES
+        self._states = _States(rows, device) if rows and fits else None
+        self.state_bytes = 0 if self._states is None else n_bytes
         from_host = not self.resident or (rows and self._states is None)
         self._copies = _CopyStream(device) if on_gpu and from_host else None
 

@@ -88,6 +88,7 @@ class Training:
         step_flops: Operations of a step, by its batch's shape; None to count none.
         flops: Operations of the steps that this process has done.
         device_batches: The batches on the device.
+        resident_state_bytes: Of the examples' states of frozen layers, where all of them lie on a GPU.
     """
 
     loaded: LoadedModel
@@ -110,6 +111,7 @@ class Training:
     step_graphs: StepGraphs | None = field(init=False)
     weights: list[torch.nn.Parameter] = field(init=False)
     device_batches: Iterator[Batch] = field(init=False)
+    resident_state_bytes: int = field(init=False)
     _loaders: dict[int, DeviceLoader] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -122,21 +124,22 @@ class Training:
     def feed(self, examples: Sequence[Example], batches: Iterator[np.ndarray]) -> None:
         """Train on these examples from now on, in these index batches."""
         self.examples, self.batches = examples, batches
-        self.device_batches = self._loader(examples).batches(batches)
+        loader = self._loader(examples, often=True)
+        self.device_batches, self.resident_state_bytes = loader.batches(batches), loader.state_bytes
 
     def loader_for(self, split: Split) -> DeviceLoader:
         """The loader of a split to evaluate, built once, so that its ids are moved to the device only once."""
         key = id(split.examples)  # unique while the loader holds the list
         if key not in self._loaders:
-            self._loaders[key] = self._loader(split.examples)
+            self._loaders[key] = self._loader(split.examples, often=False)
         return self._loaders[key]
 
-    def _loader(self, examples: Sequence[Example]) -> DeviceLoader:
+    def _loader(self, examples: Sequence[Example], *, often: bool) -> DeviceLoader:
         # On a CPU no wait is saved, and attention without padding is a little faster in the library.
         square = self.device.type == "cuda" and takes_square_mask(self.loaded.model)
         return DeviceLoader(
             examples, self.pad_id, self.device,
-            first_position=self.loaded.first_position,
+            first_position=self.loaded.first_position, often=often,
             multiple=GPU_LENGTHS if self.device.type == "cuda" or self.graphs else 1, square_mask=square,
         )  # fmt: skip
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.lab.gpu.carry import MACHINE, unpack
 from tests.linked_environment import linked_environment, with_requirements
 
-KEPT = ("HOME", "LANG", "LC_ALL", "TMPDIR", "USER")  # of this machine's variables
+KEPT = ("CUDA_VISIBLE_DEVICES", "HOME", "LANG", "LC_ALL", "TMPDIR", "USER")  # of this machine's variables
 
 
 def bare_machine(folder: Path, packages: Sequence[str] = MACHINE) -> tuple[Path, dict[str, str]]:

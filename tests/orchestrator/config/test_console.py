@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 import typer
 
-from orchestrator.config.console import SafeConsole, _told, reported, say, stderr
+from orchestrator.config.console import SafeConsole, _told, reported, say, sibling_command, stderr
 from orchestrator.config.notebook import NotebookOutput, ShownInCell, notebook_output
 from tests.examples import each
 from trials.errors import ModelError
@@ -164,3 +164,15 @@ def test_lines_of_a_file_that_are_wrong_for_one_cause_are_one_error() -> None:
         "error: a.csv:2: a row has 5 columns. Fix it. Likewise lines 3, 4, 5, 6, 7 and 61 more."
     )
     assert _told("a.csv:2: x.\na.csv:9: x.\nb.csv:2: x.") == "2 errors:\na.csv:2: x. Likewise line 9.\nb.csv:2: x."
+
+
+def test_where_nothing_is_installed_the_next_command_is_a_module(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "orig_argv", [str(tmp_path / "python"), "-m", "orchestrator.launch"])
+    assert sibling_command("status", "--trials") == f"{tmp_path}/python -m dashboards.cli status --trials"
+    (tmp_path / "permafrost").write_text("#!/bin/sh\n", encoding="utf-8")
+    (tmp_path / "permafrost").chmod(0o755)
+    assert sibling_command("status", "--trials") == f"{tmp_path}/permafrost status --trials"
+    usage = subprocess.run([sys.executable, "-m", "dashboards.cli"], capture_output=True, text=True, check=False)
+    assert "Usage: permafrost" in usage.stdout + usage.stderr

@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 
 from tests.trials.conftest import TrialMaker, records_of, step_losses
+from trials.cache.encoding import encode_for
 from trials.spec import TrialSpec
+from trials.training.new_training import train_subset
 from trials.training.step_rule import GRAPHS_VARIABLE
 
 ROOT = Path(__file__).parents[3]
@@ -60,6 +62,14 @@ def test_cuda_is_initialised_first_and_recorded_steps_have_the_losses_of_a_cpu(
         assert (one["step_mode"], one["refused_modes"], one["padding_free"]) == ("graphs", None, 0)
         assert one["losses"] == pytest.approx(step_losses(records_of(spec)), abs=1e-5)
     assert (deberta["step_mode"], deberta["refused_modes"]) == ("padded", None)
+
+
+def test_states_that_lie_on_a_gpu_to_be_read_are_no_memory_that_a_trial_needs(
+    specs: list[TrialSpec], found: list[dict[str, Any]]
+) -> None:
+    data, width = encode_for(specs[1]), 16
+    n_subwords = sum(len(data.train.examples[i].ids) for i in train_subset(specs[1], data.train))
+    assert (1 << 30) - found[2]["peak_memory_bytes"] == 4 * width * n_subwords
 
 
 def test_without_graphs_the_same_batches_run_step_by_step(specs: list[TrialSpec], found: list[dict[str, Any]]) -> None:
