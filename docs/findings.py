@@ -149,14 +149,14 @@ def _what_to_do(answers: list[Answer]) -> Iterator[str]:
     """What these trials advise: each sentence with the counts that it rests on."""
     answers = [each for each in answers if each.baseline_learned]
     middle = TOLERANCES[1]
-    bought = [found for each in answers if isinstance(found := _bought(each, middle), dict)]
-    asked = sum(_bought(each, middle) != "" for each in answers)
+    bought = [found for each in answers if isinstance(found := bought_within(each, middle), dict)]
+    asked = sum(bought_within(each, middle) != "" for each in answers)
     yield (
         f"1. **Say first what you can lose.** Within {TOLERANCES[0]:g} point a freeze worth having is shown in "
         f"{_n_bought(answers, TOLERANCES[0])} of {len(answers)} cases here, within {middle:g} points in {len(bought)} "
         f"of {asked}: what a few hundred examples can show, not what holds for more."
     )
-    shares = [_share(each, found) for each in answers if isinstance(found := _bought(each, middle), dict)]
+    shares = [_share(each, found) for each in answers if isinstance(found := bought_within(each, middle), dict)]
     if shares:
         yield (
             f"2. **Then try a third of the layers, with the embeddings**: within {middle:g} points the deepest freeze "
@@ -181,7 +181,7 @@ def _what_to_do(answers: list[Answer]) -> Iterator[str]:
 
 
 def _n_bought(answers: Iterable[Answer], tolerance: float) -> int:
-    return sum(isinstance(_bought(each, tolerance), dict) for each in answers)
+    return sum(isinstance(bought_within(each, tolerance), dict) for each in answers)
 
 
 def _share(each: Answer, row: Row) -> float:
@@ -214,7 +214,7 @@ def _in_short(answers: list[Answer], halves: list[Half], searches: list[Search])
         f"is shown in {sum(row['low'] > 1 for row in every)} of {len(every)} cases."
     )
     for tolerance in TOLERANCES:
-        bought = [found for each in answers if (found := _bought(each, tolerance))]
+        bought = [found for each in answers if (found := bought_within(each, tolerance))]
         savings = sorted(row["saved_flops"] for row in bought if isinstance(row, dict))
         saved = f"; they save {percent(savings[0])} or more of the FLOPs" if savings else ""
         points = f"{tolerance:g} point{'s' * (tolerance != 1)}"
@@ -285,12 +285,11 @@ def _loss(row: Row | None) -> str:
     return f"{row['loss']:.2f}" + ("" if row["low"] is None else f" ({row['low']:.2f} to {row['high']:.2f})")
 
 
-def _bought(each: Answer, tolerance: float) -> Row | str:
+def bought_within(each: Answer, tolerance: float) -> Row | str:
     """The setting that saves the most within a tolerance; `none` where none can be within it; else `open`. Empty where
     a constant answer is within it, too.
     """
-    baseline = each.decided_by.baseline
-    if not each.baseline_learned or baseline.score - baseline.constant <= tolerance:
+    if each.decided_by.baseline.is_vacuous(tolerance):
         return ""
     worth_having = [row for row in each.settings if row["worth_having"] and row["low"] is not None]
     within = [row for row in worth_having if row["high"] <= tolerance]
@@ -305,7 +304,7 @@ def _within(each: Answer) -> str:
         bought
         if isinstance(bought, str)
         else f"{strip_and_word(bought['freeze'], each.n_layers)}, saves {percent(bought['saved_flops'])}"
-        for bought in (_bought(each, tolerance) for tolerance in TOLERANCES)
+        for bought in (bought_within(each, tolerance) for tolerance in TOLERANCES)
     ]
     return f"| {each.corpus} | {each.model} | {each.train_size:,} | {' | '.join(cells)} |"
 

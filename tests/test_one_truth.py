@@ -20,18 +20,21 @@ from dashboards.data.frames import Frames
 from dashboards.data.selection import PageQuery, parse_query, select
 from dashboards.report.files import write_report
 from dashboards.views.compare import prepare_scores
-from dashboards.views.kit.cards import answers_of_page, cards_or_table, settings_table
+from dashboards.views.kit.cards import answers_of_page, cards_or_table, settings_of, settings_table
 from dashboards.views.kit.drawing import LIGHT
 from dashboards.views.registry import PARTS
 from dashboards.views.trial_page import trial_page
 from dashboards.views.trials import RowsRequest, answer_rows
+from docs.findings import GRIDS, ROOT, STORE, TOLERANCES, bought_within
+from orchestrator.analysis.answer import Answer
 from orchestrator.analysis.summary import CellSummary, summarise
+from orchestrator.api.answering import Answers, answer
 from orchestrator.api.model_card import model_card
 from orchestrator.config.quantities import points
 from orchestrator.extras.published.comparison import Comparison, compare_study
 from orchestrator.extras.published.study import load_study
 from orchestrator.session.tables import cell_tables
-from orchestrator.store import ResultStore
+from orchestrator.store import ResultStore, open_store
 from orchestrator.store.plans import stored_spec
 from tests.builders import make_spec
 from tests.dashboards.stores import Invented, specs, write_store
@@ -194,6 +197,35 @@ def test_how_many_more_seeds_would_decide_is_one_number(tmp_path: Path) -> None:
 
 RULE = {"strategy": "adaptive", "layers": (), "embeddings": False, "rule": {"name": "gradient_norm"}}
 RULED = [make_spec(freeze=freeze, seed=seed) for freeze in ({}, RULE) for seed in range(5)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tolerance", [TOLERANCES[0], TOLERANCES[-1]])
+def test_findings_answers_and_pages_leave_out_the_same_questions(tolerance: float) -> None:
+    """Those of FreezeBench of which nothing was learned, or of which the tolerance gives up all that was."""
+    shipped = open_store(str(ROOT / STORE))
+    snapshot, n_vacuous = Frames(shipped).refresh(), 0
+    for sweep in GRIDS:
+        query = PageQuery(sweep=sweep, tolerance=tolerance)
+        pages = answers_of_page(select(snapshot, query), most=99).answers
+        told = {each.heading: each for each in answer(shipped.address, sweep, tolerance=tolerance)}
+        in_findings = {each.heading for each in of_findings(sweep) if bought_within(each, tolerance) == ""}
+        on_pages = {each.heading for each in pages if not settings_of(each)["within"].any() and is_vacuous(each)}
+        assert in_findings == on_pages == {heading for heading, each in told.items() if is_vacuous(each)}
+        assert not any(told[heading].trade_offs and told[heading].freeze for heading in in_findings)
+        assert all(settings_of(told[heading])["chance"].isna().all() for heading in in_findings)
+        n_vacuous += len(in_findings)
+    assert n_vacuous
+
+
+@functools.cache
+def of_findings(sweep: str) -> Answers:
+    return answer(str(ROOT / STORE), sweep)
+
+
+def is_vacuous(each: Answer) -> bool:
+    """What its words say."""
+    return each.headline == "Not learned" or "gives up all that was learned" in each.sentence
 
 
 @pytest.fixture(scope="module")

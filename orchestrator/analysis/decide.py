@@ -92,6 +92,10 @@ class Baseline:
         gain = self.score - self.constant
         return gain if np.isfinite(gain) else np.inf
 
+    def is_vacuous(self, tolerance: float) -> bool:
+        """Whether a question within so many points says nothing: nothing was learned, or all of it is given up."""
+        return not self.has_learned or tolerance >= self.gain - ROUNDING
+
 
 @dataclass(frozen=True)
 class Decided:
@@ -139,7 +143,7 @@ class Decided:
     def within(self, tolerance: float) -> Decided:
         """The decisions at another tolerance, in points; the intervals stay."""
         plan = replace(self.plan, tolerance=tolerance)
-        return replace(self, plan=plan, table=judged(self.table, plan, self.baseline.gain))
+        return replace(self, plan=plan, table=judged(self.table, plan, self.baseline))
 
     @cached_property
     def missing(self) -> pd.DataFrame:
@@ -183,7 +187,7 @@ class Decided:
         most three times the one that was asked for, and at most what the deepest freeze loses, or that freeze's own.
         """
         asked = self.plan.tolerance
-        if bought.tolerance >= self.baseline.gain - ROUNDING:
+        if self.baseline.is_vacuous(bought.tolerance):
             return False
         if bought.tolerance <= asked + ROUNDING:
             return True
@@ -219,7 +223,7 @@ class Decided:
             return "not learned"
         if candidates["qualifies"].any():
             return "freeze"
-        if self.buys_nothing:
+        if self.is_vacuous:
             return "not decided"
         # Open is what a later look may still show; without a saving measured, all that has not run.
         open_ones = table["in_budget"] & (table["worth_having"] | (table["saved"].isna() & (table["n_run"] == 0)))
@@ -238,9 +242,9 @@ class Decided:
         return self.outcome not in ("not decided", "not learned")
 
     @property
-    def buys_nothing(self) -> bool:
-        """Whether the tolerance gives up all that the baseline has learned, so that nothing can be recommended."""
-        return self.baseline.has_learned and self.plan.tolerance >= self.baseline.gain - ROUNDING
+    def is_vacuous(self) -> bool:
+        """See `Baseline.is_vacuous`: nothing can be recommended, and no further trial changes that."""
+        return self.baseline.is_vacuous(self.plan.tolerance)
 
     @cached_property
     def chosen(self) -> dict[str, Any] | None:
@@ -252,7 +256,7 @@ class Decided:
         """The candidate that saves most of those whose mean loss is within the tolerance, shown to be or not."""
         within = self.candidates["loss"] <= self.plan.tolerance + ROUNDING
         likely = self.candidates[within & (self.candidates["barred"] == "")]
-        return _first(likely) if self.baseline.has_learned else None
+        return None if self.is_vacuous else _first(likely)
 
     @cached_property
     def open(self) -> pd.DataFrame:
@@ -264,7 +268,7 @@ class Decided:
     @cached_property
     def nearest(self) -> dict[str, Any] | None:
         """The open candidate that the fewest further seeds would decide, one within the tolerance so far if any is."""
-        if self.open.empty or self.buys_nothing:
+        if self.open.empty or self.is_vacuous:
             return None
         still = self.open.join(self.missing)
         decidable = still[still["further_seeds"].notna() & (still["further_seeds"] > 0)]
@@ -278,7 +282,7 @@ class Decided:
         the tolerance sooner.
         """
         nearest = self.nearest
-        if self.buys_nothing or (nearest is not None and nearest["loss"] <= self.plan.tolerance + ROUNDING):
+        if self.is_vacuous or (nearest is not None and nearest["loss"] <= self.plan.tolerance + ROUNDING):
             return None
         return _first(self.open[self.open["why_none"] == NO_DIFFERENCE])
 
@@ -312,7 +316,7 @@ class Decided:
         """Of what is not decided, whether further seeds are likely to, or the first look is still to come."""
         if self.takes("further_seeds"):
             return True
-        if self.buys_nothing:
+        if self.is_vacuous:
             return False
         if ((self.open["n_run"] > 0) & (self.open["n_run"] < self.looks.first)).any():
             return True
@@ -335,9 +339,9 @@ def _first(table: pd.DataFrame) -> dict[str, Any] | None:
     return None if table.empty else _row(table.iloc[0])
 
 
-def judged(table: pd.DataFrame, plan: DecisionPlan, gain: float = np.inf) -> pd.DataFrame:
-    """The table with all that depends on the tolerance; a tolerance of `Baseline.gain` or more buys nothing."""
-    limit = plan.tolerance
+def judged(table: pd.DataFrame, plan: DecisionPlan, baseline: Baseline) -> pd.DataFrame:
+    """The table with all that depends on the tolerance; in a vacuous question nothing qualifies or has a chance."""
+    limit, says_something = plan.tolerance, not baseline.is_vacuous(plan.tolerance)
     pairs = list(zip(table["low"].tolist(), table["high"].tolist(), strict=True))
     verdicts = pd.Series([verdict(*ends, limit) for ends in pairs], index=table.index, dtype=object)
     why_not = [_barred(row, limit, plan.error) if row["collapsed"] else "" for row in table[_BARS].to_dict("records")]
@@ -345,14 +349,10 @@ def judged(table: pd.DataFrame, plan: DecisionPlan, gain: float = np.inf) -> pd.
     chance = chance_within(numbers(table, "loss"), numbers(table, "variance"), numbers(table, "df"), limit)
     return table.assign(
         verdict=verdicts,
-        chance=np.where((verdicts == "not decided") & table["high"].notna(), chance, np.nan),
+        chance=np.where((verdicts == "not decided") & table["high"].notna() & says_something, chance, np.nan),
         difference=[_difference(*ends) for ends in pairs],
         barred=barred,
-        qualifies=(verdicts == WITHIN)
-        & (barred == "")
-        & table["worth_having"]
-        & table["in_budget"]
-        & (limit < gain - ROUNDING),
+        qualifies=(verdicts == WITHIN) & (barred == "") & table["worth_having"] & table["in_budget"] & says_something,
     )
 
 
@@ -494,7 +494,7 @@ def _decide(frame: pd.DataFrame, plan: DecisionPlan, budget: Mapping[str, float]
         tail=intervals.tail,
         method=intervals.method,
         baseline=baseline,
-        table=judged(table, plan, baseline.gain),
+        table=judged(table, plan, baseline),
         estimate=intervals.of,
     )
 

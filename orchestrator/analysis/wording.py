@@ -125,6 +125,8 @@ def _headline_and_figures(of: Decided) -> tuple[str, str]:
         return "Freeze nothing", _freeze_nothing(of)
     if of.outcome == "not worth it":
         return "Not worth it", _not_worth_it(of)
+    if of.is_vacuous:
+        return NOT_DECIDED, _gives_up_all(of)
     if not (of.table["n_run"] > 0).any():
         n_diverged, n_trials = of.baseline.diverged
         if n_diverged and n_diverged == n_trials:
@@ -204,12 +206,15 @@ def _not_worth_it(of: Decided) -> str:
     )
 
 
+def _gives_up_all(of: Decided) -> str:
+    learned = f"the baseline scores {of.baseline.gain:.1f} above the best constant prediction"
+    limit = counted(of.plan.tolerance, "point")
+    return f"a tolerance of {limit} gives up all that was learned, as {learned}. Ask with a smaller one."
+
+
 def _not_decided(of: Decided) -> str:
     """Why nothing is recommended yet, and what would decide it."""
     limit, table = counted(of.plan.tolerance, "point"), of.table[of.table["in_budget"]]
-    if of.buys_nothing:
-        learned = f"the baseline scores {of.baseline.gain:.1f} above the best constant prediction"
-        return f"a tolerance of {limit} gives up all that was learned, as {learned}. Ask with a smaller one."
     fit = table[table["worth_having"]]
     if fit.empty:
         least = f"{percent(of.plan.min_saving)} of the {SAVED[of.cost]}"

@@ -131,10 +131,10 @@ def next_steps(planned: PlannedQuestion, answers: Answers, launch: Launch) -> It
         yield NextStep(
             asked.command(rates=rates), "tries higher learning rates, as the baseline has not learned the task"
         )
-    open_ones = any(not answer.decided or answer.further_seeds for answer in answers)
+    asked_well = [answer for answer in answers if not answer.decided_by.is_vacuous]
+    open_ones = any(not answer.decided or answer.further_seeds for answer in asked_well)
     coarse = resolved(question.corpus.task, question.corpus.spec, question.seeds) > asked.tolerance
-    # A baseline that has not learned from all of train learns no more from a part.
-    would_help = open_ones and coarse and asked.held_out is None and not unlearned
+    would_help = open_ones and coarse and asked.held_out is None
     share = worth_holding_out(question) if would_help else None
     larger = []
     if share is not None:
@@ -143,8 +143,7 @@ def next_steps(planned: PlannedQuestion, answers: Answers, launch: Launch) -> It
         larger = [NextStep(asked.command(held_out=share), brings), NextStep(asked.command(folds=FOLDS), in_folds)]
     seeds_tell = all(answer.decided_by.alike is None for answer in answers)
     yield from [] if seeds_tell else larger
-    may_help = any(not answer.decided_by.buys_nothing for answer in answers)
-    if ((open_ones and may_help) or not answers) and question.part is None:
+    if (open_ones or unlearned or not answers) and question.part is None:
         for step in _going_on(planned, launch):
             yield step._replace(brings=_TO_LEARN) if unlearned and launch.time_left <= 0 else step
     for answer in answers:
@@ -191,12 +190,17 @@ def _seeds_beyond(planned: PlannedQuestion, answer: Answer) -> Iterator[NextStep
 
 def other_tolerance(asked: ChooseOptions, answer: Answer) -> Iterator[NextStep]:
     """A tolerance of the answer's list that is met now, where the one that was asked for is not: the next above it, or
-    the largest of the list where the one that was asked for gives up all that was learned.
+    the largest of the list where the one that was asked for gives up all that was learned. Where the list has none
+    then, half of what was learned.
     """
-    met = next((row for row in answer.trade_offs if row["tolerance"] > asked.tolerance), None)
-    if answer.decided_by.buys_nothing:
-        met = next(reversed(answer.trade_offs), None)
-    if answer.freeze is not None or met is None:
+    is_vacuous, gain = answer.decided_by.is_vacuous, answer.decided_by.baseline.gain
+    beyond = [row for row in answer.trade_offs if is_vacuous or row["tolerance"] > asked.tolerance]
+    if answer.freeze is not None or answer.outcome == "not learned":
         return
-    brings = f"is decided with the trials at hand: {bought_text(met['freeze'], met['saved'], answer.n_layers)}"
-    yield NextStep(asked.command(tolerance=tolerance_that_buys(met["tolerance"])), brings)
+    if beyond:
+        met = beyond[-1 if is_vacuous else 0]
+        brings = f"is decided with the trials at hand: {bought_text(met['freeze'], met['saved'], answer.n_layers)}"
+        yield NextStep(asked.command(tolerance=tolerance_that_buys(met["tolerance"])), brings)
+    elif is_vacuous and (half := math.floor(5 * gain) / 10) > 0:
+        brings = f"asks within half of the {gain:.1f} points that were learned: a larger tolerance gives up more"
+        yield NextStep(asked.command(tolerance=half), brings)

@@ -89,6 +89,7 @@ class DepthSearch(Source):
         self._seeds, self._plan, self._passes = list(depths.baseline), spec.plan, depths.passes
         self._cells = (depths.baseline, *depths.freezes)
         self._specs = [spec for seeds in self._cells for spec in seeds.values()]
+        self._first_look = list(depths.baseline.values())[: self._plan.min_seeds]  # the baseline's
         self._ended: dict[str, Mapping[str, Any]] = {}  # rows as of the store's table
         self._sentences: dict[str, Mapping[str, Mapping[str, Any]]] = {}  # trial -> split -> what is known of each
         self._records: dict[str, list[EpochRecord]] = {}  # running trial -> its records
@@ -146,8 +147,12 @@ class DepthSearch(Source):
         """What the trials so far decide: that of `permafrost answer`."""
         if self._decided is None:
             self._decided = decide(self._frame(), self._plan)
-            self._wants = wants(self._decided, self._tried(), self._seeds, self._depths.savings, self._budget())
+            is_known = all(spec.trial_id in self._ended for spec in self._first_look)
+            self._wants = [] if is_known and self._decided.is_vacuous else self._wanted(self._decided)
         return self._decided
+
+    def _wanted(self, of: Decided) -> list[Want]:
+        return wants(of, self._tried(), self._seeds, self._depths.savings, self._budget())
 
     def _frame(self, split: str = "dev") -> pd.DataFrame:
         frame, columns = trial_frame(self._specs, self._ended.values()), dict[str, dict[str, Any]]()
@@ -191,7 +196,7 @@ class DepthSearch(Source):
             return []
         answer, indent = found[0], 8 * " "
         reason = _WHY.get(why(self.decided(), self._tried(), self._seeds, self._depths.savings), "")
-        ending = [f"The search ended, as {reason}."] if reason and answer.outcome != "not learned" else []
+        ending = [f"The search ended, as {reason}."] if reason and not answer.decided_by.is_vacuous else []
         head, figures = lines_of(answer)
         lines = [line for text in (figures, *self._on_test(), *ending) for line in wrap(text, columns - len(indent))]
         return [f"chosen  {head}", *(f"{indent}{line}" for line in [*lines, "", *curve_lines(answer, columns - 8)])]
@@ -234,14 +239,12 @@ class DepthSearch(Source):
     def _next_spec(self) -> TrialSpec | None:
         """The next trial that has neither ended nor is running; None if there is none, or the budget is used up.
 
-        In a given time the baseline's first look comes before all else, and ends the search if it has not learned.
+        In a given time the baseline's first look comes before all else. It ends the search where it has not learned,
+        or no more than the tolerance gives up.
         """
         if self._time_left is not None:
-            first = list(self._depths.baseline.values())[: self._plan.min_seeds]
-            ahead = [spec for spec in first if spec.trial_id not in self._ended]
-            if not ahead and not self.decided().baseline.has_learned:
-                return None
-            if waiting := [spec for spec in ahead if spec.trial_id not in self._records]:
+            begun = self._ended.keys() | self._records.keys()
+            if waiting := [spec for spec in self._first_look if spec.trial_id not in begun]:
                 return waiting[0] if self._trials_left() != 0 else None
         self.decided()
         for i, want in enumerate(self._wants):

@@ -121,7 +121,7 @@ def settings_of(answer: Answer) -> pd.DataFrame:
     why = table["why_none"].where(table["why_none"] != "", table["barred"])
     return table.assign(
         verdict=why.where(why != "", table["verdict"]),
-        within=(table["verdict"] == WITHIN) & (table["barred"] == ""),
+        within=(table["verdict"] == WITHIN) & (table["barred"] == "") & (not answer.decided_by.is_vacuous),
     )[
         ["cell", "freeze", "n_pairs", "n_sentences", "loss", "low", "high", "verdict", "chance", "within", "qualifies",
          "saved", "further_seeds", "collapses"]

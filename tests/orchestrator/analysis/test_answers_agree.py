@@ -34,13 +34,13 @@ def contradictions(answer: Answer) -> Iterator[str]:
 def of_list(answer: Answer) -> Iterator[str]:
     of, chosen = answer.decided_by, answer.decided_by.chosen
     met = [bought.cell for bought in of.trade_offs if bought.tolerance <= answer.tolerance + SLACK]
-    if not of.buys_nothing and met[-1:] != ([chosen["cell"]] if chosen else []):
+    if not of.is_vacuous and met[-1:] != ([chosen["cell"]] if chosen else []):
         yield "what is recommended is not what the list has for the tolerance"
     if any(bought.tolerance >= of.baseline.gain for bought in of.trade_offs):
         yield "the list has a tolerance that gives up all that was learned"
     listed = [line.split(": ", 1)[1] for line in tolerance_lines(answer) if line.startswith("  within")]
     for step in other_tolerance(ChooseOptions(data="x", tolerance=answer.tolerance), answer):
-        if not any(text in step.brings for text in listed):
+        if not (any(text in step.brings for text in listed) or (of.is_vacuous and not of.trade_offs)):
             yield "a next command brings what the list has not"
 
 

@@ -105,6 +105,21 @@ def test_with_time_given_it_goes_on_until_nothing_is_open(tmp_path: Path, narrow
     assert source.found()[0] == "chosen  Not decided"
 
 
+@pytest.mark.parametrize(("hours", "most"), [(1.0, 3), (None, 7)])
+def test_a_tolerance_that_gives_up_all_that_was_learned_ends_it_with_the_first_look_of_its_baseline(
+    hours: float | None, most: int, tmp_path: Path
+) -> None:
+    """The baseline scores 70 points above a constant prediction, of which the tolerance leaves nothing."""
+    time_left = None if hours is None else lambda: 3600 * hours
+    source = DepthSearch(goal(tolerance=75.0), DEPTHS, nothing_known(tmp_path), time_left)
+    assert simulate(source, trials()).trials <= most
+    head, why, *rest = source.found(200)
+    assert head == "chosen  Not decided"
+    assert why.strip().startswith("A tolerance of 75 points gives up all that was learned, as the baseline scores 70.")
+    assert "The search ended" not in "".join(rest)
+    assert {chance for _, chance in source.chances().of_trials} == {0.0}
+
+
 def test_it_ends_with_the_answer_and_its_curve_and_what_the_choice_loses_on_test(usual: DepthSearch) -> None:
     lines = usual.found(200)
     assert lines[0] == "chosen  ■ ■□□□□□  Freeze the first 1 of 6 layers and the embeddings, within 1 point"
