@@ -24,17 +24,17 @@ def default_device() -> torch.device:
 
 
 def start_device(device: torch.device) -> torch.device:
-    """The device, of which CUDA is initialised in this process.
+    """The device, ready for a trial in this process.
 
     torch initialises CUDA at the first tensor, but what resets or reads its statistics fails before: "Invalid device
     argument". Attention runs in torch's own kernels: cuDNN's take a second for each new shape of a batch, and some
     versions have NaN gradients (pytorch #196678) or another rate of dropout (#174245).
     """
+    torch.set_float32_matmul_precision("highest")  # fp32 is fp32, also where a container's environment allows TF32
     if device.type == "cuda":
         torch.cuda.init()
         torch.cuda.set_device(device)  # streams, graphs and generators that are not given a device belong to this one
         torch.backends.cuda.enable_cudnn_sdp(False)  # else all attention in half precision on cards 9.x and 10.x
-        torch.set_float32_matmul_precision("highest")  # fp32 is fp32, also where a container's environment allows TF32
     return device
 
 

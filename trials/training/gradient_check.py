@@ -57,18 +57,18 @@ from trials.training.step_rule import graphs_are_off
 MODES: dict[str, tuple[StepMode, ...]] = {"cpu": ("rows", "padded", "plain"), "cuda": ("graphs", "padded", "plain")}
 """How steps can run on a kind of device, the fastest first."""
 
-TOLERANCE = {"fp32": 0.005, "tf32": 0.02, "bf16": 0.02, "fp16": 0.02}
+TOLERANCE = {"fp32": 0.005, "bf16": 0.02, "fp16": 0.02}
 """How far the ratio of the two derivatives may be from 1. Right kernels are within 0.001 in fp32. The attention above
 gives 1.08 to 1.13; if queries alone are wrong, 1.015 to 1.04 (on a CPU, ten architectures)."""
-ROUNDING = {"fp32": 0.0, "tf32": 0.06, "bf16": 0.06, "fp16": 0.06}
+ROUNDING = {"fp32": 0.0, "bf16": 0.06, "fp16": 0.06}
 """What is allowed beside for one dropout mask and a million weights: five standard deviations of rounding. They fall
 with the root of their product (0.012 in bf16, at widths from 16 to 384): narrow models are tried with several masks."""
 MOST_MASKS = 4
-STEP = {"fp32": 1e-4, "tf32": 1e-3, "bf16": 1e-3, "fp16": 1e-3}
+STEP = {"fp32": 1e-4, "bf16": 1e-3, "fp16": 1e-3}
 """As a share of each weight's norm; longer where products are rounded."""
-LOSS_SCALE = {"fp32": 1.0, "tf32": 1.0, "bf16": 1.0, "fp16": 1024.0}  # small gradients vanish in fp16
+LOSS_SCALE = {"fp32": 1.0, "bf16": 1.0, "fp16": 1024.0}  # small gradients vanish in fp16
 ELSEWHERE = 0.1  # the share of the step for weights that are not attention's, whose part in the loss would drown it
-LIMIT = {"fp32": 1e-4, "tf32": 0.01, "bf16": 0.01, "fp16": 0.01}
+LIMIT = {"fp32": 1e-4, "bf16": 0.01, "fp16": 0.01}
 """How far two losses that should be one may be apart, as a share. Planted faults give 0.018 and more in fp32."""
 GROUPS = ((2, 32, 13), (64, 9), (113, 50), tuple(range(1, 17)), (7, 32, 20))
 """Subwords of the sentences of each batch: widths at which kernels were found wrong (64: pytorch #196678) and one
@@ -176,7 +176,7 @@ class Case(NamedTuple):
         """The name of its verdict on this node, with today's versions."""
         cudnn = torch.backends.cudnn.version() if self.device.type == "cuda" else None  # may be changed alone
         versions = [VERSION, torch.__version__, transformers.__version__, _driver(), cudnn]
-        place = [*versions, device_name(self.device), self.mode, self.precision, torch.get_float32_matmul_precision()]
+        place = [*versions, device_name(self.device), self.mode, self.precision]
         what = f"{place} {self.head} {self.lora} {family_of(self.spec)} {self.config.to_json_string(use_diff=False)}"
         return hashlib.sha256(what.encode()).hexdigest()[:24]
 
@@ -275,12 +275,11 @@ def tried_mode(
         if training is None:
             return None
         n_weights = sum(weight.numel() for weight in training.weights)
-        rounded = precision if precision != "fp32" or torch.get_float32_matmul_precision() == "highest" else "tf32"
-        n_masks = 1 if rounded == "fp32" else min(-(-4_000_000 // n_weights), MOST_MASKS)
-        tolerance = TOLERANCE[rounded] + ROUNDING[rounded] * (1e6 / n_weights / n_masks) ** 0.5
+        n_masks = 1 if precision == "fp32" else min(-(-4_000_000 // n_weights), MOST_MASKS)
+        tolerance = TOLERANCE[precision] + ROUNDING[precision] * (1e6 / n_weights / n_masks) ** 0.5
         ratios = list[float]()
         for _ in COMPARED:
-            ratio_for = partial(derivative_ratio, training, rounded, batch=next(training.device_batches))
+            ratio_for = partial(derivative_ratio, training, precision, batch=next(training.device_batches))
             ratio = float(np.mean([ratio_for(seed) for seed in range(n_masks)]))
             if abs(ratio - 1) > tolerance:  # with a kink (ReLU) within the step there is no one derivative; try others
                 ratio = float(np.median([ratio, *map(ratio_for, range(n_masks, n_masks + 2))]))
@@ -289,7 +288,7 @@ def tried_mode(
         if not abs(worst - 1) <= tolerance:
             return Tried(worst, tolerance)
         recorded = recorded_difference(make) if training.graphs else 0.0
-        return Tried(worst, tolerance, padded_difference(training), recorded, LIMIT[rounded])
+        return Tried(worst, tolerance, padded_difference(training), recorded, LIMIT[precision])
 
 
 def small_config(spec: ModelSpec, head: Head, dropout: float | None) -> Any:

@@ -43,10 +43,10 @@ class PartContext:
 
     @property
     def device(self) -> torch.device:
-        """The first GPU, else the CPU."""
-        from trials.hardware.device import default_device
+        """The first GPU, set up as for a trial, else the CPU."""
+        from trials.hardware.device import default_device, start_device
 
-        return default_device()
+        return start_device(default_device())
 
     @property
     def on_gpu(self) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from tests.lab.gpu.workload import changed, encode
-from trials.hardware.device import default_device, wait_for
+from trials.hardware.device import default_device, start_device, wait_for
 from trials.models.load import LoadedModel
 from trials.run import run_trial
 from trials.spec import TrialSpec
@@ -61,7 +61,7 @@ def timed_steps(
     warm_up: int = WARM_UP,
 ) -> dict[str, Any]:
     """Seconds of optimiser steps after a warm-up, and their counted operations."""
-    device = default_device()
+    device = start_device(default_device())  # attention in the kernels that a trial has
     spec = changed(spec, optim={"epochs": 1 + (warm_up + steps) // max(1, spec.train_size // spec.optim.batch_size)})
     with cuda_graphs(graphs):
         loaded, training = training_of(spec, device)

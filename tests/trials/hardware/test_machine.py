@@ -15,7 +15,7 @@ import torch
 from tests.examples import each
 from trials.errors import MissingError
 from trials.hardware import machine
-from trials.hardware.device import device_for
+from trials.hardware.device import device_for, start_device
 from trials.hardware.machine import CudaGpus, Gpu, SilentError, hidden_gpus, listed_gpus, shown_gpus, usable_cores
 
 V2, V1 = "0::/a/b\n", "12:cpu,cpuacct:/a/b\n3:memory:/else\n0::/\n"
@@ -218,6 +218,12 @@ def test_a_trial_without_a_gpu_leaves_those_that_it_sees_alone(
 ) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     assert device_for(gpus) == torch.device(device)
+
+
+def test_fp32_is_fp32_whatever_a_container_allows() -> None:
+    torch.set_float32_matmul_precision("medium")
+    start_device(torch.device("cpu"))
+    assert torch.get_float32_matmul_precision() == "highest"
 
 
 def test_a_gpu_that_torch_cannot_use_fails_the_trial_with_the_way_out() -> None:

@@ -10,7 +10,6 @@ import torch
 
 from tests.lab.gpu.part_context import PartContext
 from tests.lab.gpu.results import Record
-from tests.lab.gpu.runner import CONTEXT_VARIABLE
 from trials.hardware.device import device_name, wait_for
 
 PACKAGES = ("torch", "transformers", "numpy", "accelerate", "pydantic", "pytest", "scipy", "ray")
@@ -21,7 +20,7 @@ def run(context: PartContext, record: Record) -> None:
     device = context.device
     record.note(
         device=device_name(device), python=platform.python_version(), cores=len(os.sched_getaffinity(0)),
-        packages={name: _version(name) for name in PACKAGES}, processes=os.environ[CONTEXT_VARIABLE],
+        packages={name: _version(name) for name in PACKAGES},
     )  # fmt: skip
     if context.on_gpu:
         properties = torch.cuda.get_device_properties(device)
