@@ -28,7 +28,7 @@ print(len(ray.nodes()), len(set(places)))
 KNOCK = """
 import sys
 from ray._raylet import GcsClient
-GcsClient(address=sys.argv[1]).check_alive([], timeout=5)
+GcsClient(address=sys.argv[1]).check_alive([], timeout=float(sys.argv[2]))
 """
 
 
@@ -73,8 +73,8 @@ def test_nodes_with_certificates_run_tasks_and_a_client_without_is_refused(short
     tls = certificates(short_path / "tls", *names)
     nodes.environment |= tls
 
-    def python(code: str, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
-        words = [*nodes.prefix, sys.executable, "-c", code, environment["RAY_ADDRESS"]]
+    def python(code: str, environment: dict[str, str], patience_s: float = 120) -> subprocess.CompletedProcess[str]:
+        words = [*nodes.prefix, sys.executable, "-c", code, environment["RAY_ADDRESS"], str(patience_s)]
         return subprocess.run(words, cwd=nodes.driver_folder, env=environment, capture_output=True, text=True,
                               check=False, timeout=150)  # fmt: skip
 
@@ -83,6 +83,6 @@ def test_nodes_with_certificates_run_tasks_and_a_client_without_is_refused(short
         assert told.stdout.split()[:1] == ["3"], told.stderr[-3000:]
         assert python(KNOCK, nodes.environment).returncode == 0
         stranger = {name: value for name, value in nodes.environment.items() if name not in tls}
-        assert python(KNOCK, stranger).returncode != 0
+        assert python(KNOCK, stranger, 5).returncode != 0
         other = certificates(short_path / "other", *names)
-        assert python(KNOCK, nodes.environment | other).returncode != 0
+        assert python(KNOCK, nodes.environment | other, 5).returncode != 0

@@ -148,7 +148,7 @@ def test_stop_ends_a_submitted_sweep_gracefully_and_launching_again_goes_on(
     _until(lambda: _n_epochs(store) >= 2)
     stopped = client("stop", store)
     assert stopped.wait(120) == 0, stopped.communicate()[0]
-    said = running.communicate(timeout=60)[0]
+    said = running.communicate(timeout=300)[0]
     assert running.returncode == 1, said
     assert re.search(r"interrupted, \d trials? left", said)
     again = client(*words)

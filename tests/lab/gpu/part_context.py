@@ -13,6 +13,9 @@ if TYPE_CHECKING:  # the part that launches the product runs before this run imp
     from tests.lab.gpu.workload import Workload
 
 
+REHEARSED = 10.0  # times as long a rehearsal may take, on a CPU that others use, too
+
+
 class NoTimeError(Exception):
     """The time of a part is up: what it has left to do is not run, what it has found holds."""
 

@@ -12,6 +12,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
+from tests.lab.gpu.part_context import REHEARSED, NoTimeError, PartContext
 from tests.lab.gpu.results import Record, read_json, write_json
 
 # Seconds that each part may take, in order: the most telling first. All of them together are cut at MOST_S.
@@ -24,7 +25,6 @@ BUDGETS_S = {
     "energy": 15,
 }
 MOST_S = 540.0
-REHEARSED = 3.0  # times as long a rehearsal may take, on a CPU that others use, too
 PARTS = "tests.lab.gpu.parts"
 OURS = ("trials", "orchestrator", "tests")
 MACHINE = "machine"  # the part without which none of those that follow has a meaning
@@ -90,8 +90,6 @@ def _child(out: Path, work: Path, name: str, budget_s: float, rehearse: bool) ->
     """Run a part and note how it ended; a module that the machine lacks is no failure."""
     record = Record(out / f"{name}.json")
     status, reason = "done", None
-    from tests.lab.gpu.part_context import NoTimeError, PartContext
-
     try:
         module = importlib.import_module(f"{PARTS}.{name}")
         gc.freeze()  # the libraries' objects stay: collecting between measurements need not visit them

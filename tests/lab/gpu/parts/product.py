@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.lab.gpu.launches import ROOT, Launched, launch, rows_of, variables_for
-from tests.lab.gpu.part_context import NoTimeError, PartContext
+from tests.lab.gpu.part_context import REHEARSED, NoTimeError, PartContext
 from tests.lab.gpu.results import Record, read_json, write_json
 
 SCORES = Path(__file__).with_name("starter_cpu_scores.json")
@@ -37,7 +37,7 @@ LEFT_BYTES = 1_600_000_000  # on a card that another program fills: a context of
 # Where such batches share a card: two trials, each of 2.75 GB (simulated: tests/trials/training/test_graph_memory.py)
 # and a context, the context of the process that asks, and what a launch leaves in reserve.
 LEFT_FOR_TWO_BYTES = 9_000_000_000
-LAUNCH_S = 120.0  # of one launch; a rehearsal's may take three times as long
+LAUNCH_S = 120.0  # of one launch
 # What another program does that takes nearly all of a card, until its input ends.
 FILL = """
 import sys, torch
@@ -80,7 +80,7 @@ class _Product:
         self, name: str, store: str, cluster: str, *words: str, fault: str = "", interrupt_after: int | None = None
     ) -> Launched:
         """One that is ended after all the time of a launch has broken its claims; one with less was not run."""
-        stand_ins, most = [FAULTS] if fault else [], LAUNCH_S * (3 if self._context.rehearse else 1)
+        stand_ins, most = [FAULTS] if fault else [], LAUNCH_S * (REHEARSED if self._context.rehearse else 1)
         seconds = min(most, self._context.left_s(2.0))
         done = launch(
             "--store", store, "--cluster", cluster, *words, folder=self._here, interrupt_after=interrupt_after,
