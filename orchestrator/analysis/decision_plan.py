@@ -104,20 +104,13 @@ def resolved_points(n: int) -> float:
     return 100 * _NORMAL_95 * math.sqrt(DIFFERING / n) if n else math.inf
 
 
-def labels_for(tolerance: float) -> int:
-    """How many labels tell a loss of so many points from chance; two digits, rounded up."""
-    return _two_digits(DIFFERING * (100 * _NORMAL_95 / tolerance) ** 2)
-
-
 def labels_that_show(tolerance: float) -> int:
-    """How many labels show at least one difference, 19 times in 20, if the loss is the tolerance, in points; likewise.
+    """How many labels show at least one difference, 19 times in 20, if the loss is the tolerance, in points; two
+    digits, rounded up.
 
     It is the question where none was seen (J. A. Hanley and A. Lippman-Hand, "If nothing goes wrong, is everything all
     right?" (1983)).
     """
-    return _two_digits(math.log(0.05) / math.log1p(-tolerance / 100))
-
-
-def _two_digits(n: float) -> int:
+    n = math.log(0.05) / math.log1p(-tolerance / 100)
     step = 10 ** max(0, math.floor(math.log10(max(n, 1))) - 1)
     return int(math.ceil(n / step) * step)

@@ -15,7 +15,7 @@ import numpy as np
 from orchestrator.analysis.decision_plan import ERROR, FIRST_LOOK, PlannedLooks
 from orchestrator.analysis.further_seeds import shown_within
 from orchestrator.analysis.looks import adjusted_tail
-from orchestrator.analysis.two_way import LEAST_ALIKE, Estimate
+from orchestrator.analysis.two_way import LEAST_ALIKE, Estimate, shared_by_seeds
 from trials.tasks import TASKS
 
 FAMILY = 3  # settings that are worth having
@@ -59,24 +59,45 @@ def variances_of(task: str) -> LossVariances:
 
 
 def decides_within(
-    variances: LossVariances, examples: int, seeds: int, power: float = 0.8, *, planned: int | None = None
+    variances: LossVariances,
+    examples: int,
+    seeds: int,
+    power: float = 0.8,
+    *,
+    planned: int | None = None,
+    folds: int = 0,
 ) -> float:
-    """The smallest tolerance, in points, that a freeze which loses nothing is shown to be within, with this chance, if
-    so many seeds were planned; None for these.
+    """The smallest tolerance, in points, that a freeze which loses nothing is shown to be within, with this chance.
+
+    Args:
+        examples: Of dev, or of all folds together.
+        planned: Seeds that were planned; None for these.
+        folds: Of which each seed is scored on one; 0 where all have one dev split.
     """
-    if examples < 2 or seeds < 2:
+    if examples < max(2, 2 * folds) or seeds < 2:
         return np.inf
-    both = variances.both**2 / (examples * seeds)  # E of `two_way`
-    of_seeds, of_examples = variances.seeds**2 / seeds + both, variances.examples**2 / examples
-    variance, d = of_seeds + of_examples, seeds - 1
+    tail = adjusted_tail(FAMILY, LEAST_ALIKE * max(0.0, 1 - 2 / (seeds - 1)), ERROR)
+    most = planned or seeds
+    of = expected(variances, examples, seeds, folds)
+    return shown_within(of, PlannedLooks(min(FIRST_LOOK, most), most), tail, power)
+
+
+def expected(variances: LossVariances, examples: int, seeds: int, folds: int = 0) -> Estimate:
+    """The estimate of a freeze that loses nothing, with the variances that are expected; arguments as above."""
+    d, n = seeds - 1, examples / max(folds, 1)
+    both = variances.both**2 / (n * seeds)  # E of `two_way`, and Vi below
+    of_seeds, of_examples = variances.seeds**2 / seeds + both, variances.examples**2 / n
+    variance = of_seeds + of_examples
+    if folds:  # each seed has examples of its own, until they come round again, and E is what their variance is
+        times, rounds = 1 + seeds * float(shared_by_seeds(np.array(folds))), np.bincount(np.arange(seeds) % folds)
+        both, of_examples = times * (both + of_examples / seeds), both + of_examples * ((rounds / seeds) ** 2).sum()
+        of_seeds = times * variances.seeds**2 / seeds + both
+        variance = of_seeds - both + of_examples
     # As `two_way.moderated` would find it for settings that correlate as little as is reckoned with.
     pool_df = FAMILY * d / (1 + (FAMILY - 1) * LEAST_ALIKE**2)
-    values = (0, variance, 1, of_seeds, both, of_seeds, 0, seeds, examples, 0, FAMILY, pool_df)
+    values = (0, variance, 1, of_seeds, both, of_seeds, 0, seeds, examples, folds, FAMILY, pool_df)
     of = Estimate(*(np.array(float(value)) for value in values))
-    of = of._replace(df=variance**2 / (of_seeds**2 / of.seeds_df + of_examples**2 / (examples - 1)))
-    tail = adjusted_tail(FAMILY, LEAST_ALIKE * max(0.0, 1 - 2 / d), ERROR)
-    most = planned or seeds
-    return shown_within(of, PlannedLooks(min(FIRST_LOOK, most), most), tail, power)
+    return of._replace(df=variance**2 / (of.of_seeds() + of_examples**2 / (examples - max(folds, 1))))
 
 
 def growth_text(task: str, examples: int, planned: int, seeds: int) -> str:
@@ -88,16 +109,17 @@ def growth_text(task: str, examples: int, planned: int, seeds: int) -> str:
     return f"with {seeds} seeds {shown}, {at_once:.2g} if all had been planned"
 
 
-def needed(variances: LossVariances, tolerance: float, examples: int, seeds: int) -> Need | None:
+def needed(variances: LossVariances, tolerance: float, examples: int, seeds: int, folds: int = 0) -> Need | None:
     """What decides within a tolerance: more seeds alone, or the fewest examples to two digits with seeds that leave
     hardly more to be gained; None where nothing within reason does.
     """
     more = [seeds, *(n for n in SEEDS if n > seeds)]
     for n in more:
-        if decides_within(variances, examples, n) <= tolerance:
+        if decides_within(variances, examples, n, folds=folds) <= tolerance:
             return Need(examples, n)
     fewest = {
-        n: next((k for k in _numbers(examples) if decides_within(variances, k, n) <= tolerance), None) for n in more
+        n: next((k for k in _numbers(examples) if decides_within(variances, k, n, folds=folds) <= tolerance), None)
+        for n in more
     }
     known = {n: k for n, k in fewest.items() if k is not None}
     if not known:

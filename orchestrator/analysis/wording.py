@@ -258,7 +258,7 @@ def _no_difference(row: Row, of: Decided) -> str:
         text += f"; this dev split of {n:,} sentences resolves {resolved_points(n):.1f} points"
     else:
         folds = int(row["n_folds"])
-        text += f"; {folds} folds of {n:,} examples resolve {resolved_points(n - n // folds):.1f} points"
+        text += f"; {folds} folds of {n:,} examples resolve {resolved_points(n):.1f} points"
     if n >= wanted:
         return f"{text}. Further seeds or a larger dev split may show one."
     return f"{text}; about {wanted:,} would do: there a loss of {counted(of.plan.tolerance, 'point')} would be seen."

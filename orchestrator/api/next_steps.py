@@ -20,7 +20,9 @@ from orchestrator.api.answering import Answers
 from orchestrator.api.planned_question import (
     AUTO,
     FOLDS,
+    PILOTS,
     PlannedQuestion,
+    TimeBudget,
     higher_rates,
     model_folder,
     plan_beside,
@@ -32,7 +34,6 @@ from orchestrator.own_data.choose_options import ChooseOptions
 from orchestrator.own_data.question import Question, SweepFile, sized
 from orchestrator.session.launch_loop import Launch
 from orchestrator.sweeps.dev_resolution import resolved
-from orchestrator.sweeps.load_sweep import sweep_of_text
 from trials.draft import Lookup
 
 if TYPE_CHECKING:  # loads pandas
@@ -46,6 +47,7 @@ _TO_LEARN = "tries what else may help the baseline to learn: more epochs, then o
 def climbed(planned: PlannedQuestion, baseline: Baseline, launch: Launch, lookup: Lookup) -> PlannedQuestion:
     """The question on the first rung on which its baseline learns, written to its file; as it was where none does."""
     from orchestrator.analysis.wording import not_learned  # loads pandas
+    from orchestrator.forecast.pilot import Pilots
 
     question, start = planned.question, time.monotonic()
     for what, change in _rungs(planned, launch, lookup):
@@ -60,9 +62,9 @@ def climbed(planned: PlannedQuestion, baseline: Baseline, launch: Launch, lookup
         if baseline.has_learned:
             took = duration(time.monotonic() - start)
             launch.say(f"learn   with {what} the baseline learns: {baseline.score:.2f} on dev ({took})")
-            SweepFile(planned.path).write(question.sweep_text())
-            plan = launch.plan(*sweep_of_text(planned.path, question.sweep_text()), lookup)
-            return planned._replace(question=question, plan=plan)
+            timed = TimeBudget(planned.path.parent, launch, lookup, Pilots(launch.say, PILOTS)).fit_again(question)
+            SweepFile(planned.path).write(timed.question.sweep_text())
+            return planned._replace(question=timed.question, plan=timed.plan)
     if launch.time_left > 0:  # else the last rung was not tried to its end
         launch.say(f"learn   {not_learned(baseline)}, whatever was tried")
     return planned

@@ -163,7 +163,8 @@ class TimeBudget:
         question, say, hours = _with_trials(question, self.lookup, kept), self.launch.say, self.launch.bounds.hours
         kept_size, part = question.train_size, question.part
         if part is not None and hours is not None and hours > part.given:
-            timed = self._timed(replace(sized(question, self.lookup, None), depths=(), part=None))
+            of_all = question if kept_size is None else sized(question, self.lookup, None)
+            timed = self._timed(replace(of_all, depths=(), part=None))
             if hours >= part.of_all or timed.fits(self.left):
                 say(f"data    all {timed.n_train:,} for training, as --max-hours {hours:g} has time for them")
                 return timed if kept_size is None else self._with_seeds_that_fit(timed)[0]
@@ -201,10 +202,30 @@ class TimeBudget:
             more = ways.get(asked.ask("Go on with what fits, or take the time?", ["go on", *ways]), hours)
             if more != hours:
                 return self._with_hours(more)._part_that_fits(replace(asked, max_hours=more), question)
+        return asked, self._with_two_depths(timed, on, PartOfQuestion(hours, of_all))
+
+    def _with_two_depths(self, timed: TimedPlan, on: str, part: PartOfQuestion) -> TimedPlan:
         _, third, *_, deepest = spread(timed.plan.trials[0].model.n_layers + 1)
         self.launch.say(f"note    running what fits {on}: nothing frozen, first {third} and all")
-        part = PartOfQuestion(hours, of_all)
-        return asked, self._timed(replace(timed.question, depths=(third, deepest), part=part))
+        return self._timed(replace(timed.question, depths=(third, deepest), part=part))
+
+    def fit_again(self, question: Question) -> TimedPlan:
+        """The question with what its baseline took to learn, in the time that is left. Its seeds stay, as losses were
+        seen, and so does train, on which it was seen to learn: where a first answer does not fit, two depths run.
+        """
+        timed, hours = self._timed(question), self.launch.bounds.hours
+        if not timed.fits(self.left) and not question.depths:
+            assert timed.first_s is not None
+            assert hours is not None
+            of_all, on = self._hours_for(timed.first_s), f"with {question.recipe['optim']['epochs']} epochs"
+            self.launch.say(
+                f"note    a first answer takes about {duration(timed.first_s)} {on}, more than the "
+                f"{duration(self.left)} left: give --max-hours {of_all:g} for every depth"
+            )
+            timed = self._with_two_depths(timed, on, PartOfQuestion(hours, of_all))
+        first = f"; a first answer after about {duration(timed.first_s)}" if timed.first_s else ""
+        self.launch.say(f"planned {counted(timed.question.seeds, 'seed')}, as before{first}")
+        return timed
 
     def _with_seeds_that_fit(self, timed: TimedPlan) -> tuple[TimedPlan, str]:
         """The seeds that its time fits, and why these."""

@@ -19,7 +19,6 @@ from orchestrator.own_data.choose_options import ChooseOptions, draft_of
 from orchestrator.own_data.corpus_guess import CorpusGuess, guess_corpus
 from orchestrator.store.plans import MOST_NAME_BYTES
 from orchestrator.sweeps.corpus_words import corpus_lines
-from orchestrator.sweeps.dev_resolution import folds_note
 from orchestrator.sweeps.expansion import expand
 from orchestrator.sweeps.load_sweep import sweep_of_text
 from orchestrator.sweeps.named_paths import each_path, seen_from
@@ -361,8 +360,6 @@ def question_of(asked: ChooseOptions, lookup: Lookup, say: Callable[[str], None]
     lookup.resolved.clear()  # what follows has exact versions
     for line in (*corpus.lines, *corpus_lines(corpus.task, corpus.spec)):
         say(f"data    {line}")
-    if corpus.spec.folds is not None:
-        say(f"data    {folds_note(corpus.task, corpus.spec)}")
     corpus = replace(corpus, data=data.model_dump(mode="json", exclude_defaults=True))
     key = model.folder or model.model_dump(mode="json", exclude_defaults=True)
     return sized(Question(corpus, key, {}, asked.tolerance, asked=asked.question), lookup, None)

@@ -36,7 +36,6 @@ class TextClassification(Task):
     regression: bool = False
     head: Head = "text"
     reads_any: Output | None = None
-    scored_unit: str = "texts"
 
     def read(self, items: Sequence[Item], scheme: Scheme) -> list[Item]:
         """The texts with validated labels. Raises DataError."""

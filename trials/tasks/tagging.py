@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from trials.corpora.cell_evidence import OUTSIDE
 from trials.corpora.corpus import Item, Sentence
 from trials.corpora.schemes import read_scheme, to_iob2
 from trials.errors import DataError
@@ -62,7 +61,6 @@ class EntityRecognition(PosTagging):
     outputs: frozenset[Output] = frozenset({"tags", "spans"})
     columns = Columns(tokens="tokens", tags="ner_tags")
     reads_any = "spans"
-    scored_unit = "words of entities"
 
     def read(self, items: Sequence[Item], scheme: Scheme) -> list[Item]:
         """The sentences with IOB2 tags. Raises DataError: tags of none, or that break a given scheme."""
@@ -71,10 +69,6 @@ class EntityRecognition(PosTagging):
     def notes(self, items: Sequence[Item], scheme: Scheme) -> list[str]:
         """The scheme, unless it is IOB2 in every tag."""
         return read_scheme(tagged_sentences(items), scheme).notes() if items else []
-
-    def n_scored(self, items: Sequence[Item]) -> int:
-        """The words of entities."""
-        return sum(tag != OUTSIDE for sentence in tagged_sentences(items) for tag in sentence.tags)
 
     def table(self, split: PredictedSplit) -> tuple[TagScore, ...]:
         """One row per entity type, then one row per tag."""

@@ -100,7 +100,6 @@ class Task(ABC):
         outputs: What it predicts.
         positive: Names that its positive class may have.
         reads_any: What every corpus of which it reads, where it is the task of no corpus in particular.
-        scored_unit: What `n_scored` counts.
     """
 
     head: Head
@@ -110,7 +109,6 @@ class Task(ABC):
     outputs: frozenset[Output]
     positive: tuple[str, ...] = ()
     reads_any: Output | None = None
-    scored_unit: str = "words"
 
     @abstractmethod
     def read(self, items: Sequence[Item], scheme: Scheme) -> list[Item]:
@@ -132,10 +130,6 @@ class Task(ABC):
     @abstractmethod
     def table(self, split: PredictedSplit) -> tuple[TagScore, ...]:
         """Support, precision, recall and F1 of every label; empty for a regression."""
-
-    def n_scored(self, items: Sequence[Item]) -> int:
-        """How many labels of items the score rests on."""
-        return sum(len(labels_of(item)) for item in items)
 
     @property
     def levels(self) -> tuple[str, ...]:

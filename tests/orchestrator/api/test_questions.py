@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,12 +11,21 @@ import pytest
 from orchestrator.api.answering import answer
 from orchestrator.api.choosing import choose
 from orchestrator.api.next_steps import other_tolerance
+from orchestrator.api.planned_question import TimeBudget, plan_question
+from orchestrator.config.notebook import CONSOLE
 from orchestrator.forecast.forecast import Figure, Forecast
+from orchestrator.forecast.pilot import Pilots
 from orchestrator.own_data.choose_options import ChooseOptions
 from orchestrator.own_data.question import SweepFile
+from orchestrator.session.bounds import Bounds
+from orchestrator.session.launch_loop import Launch
+from orchestrator.sweeps.cluster_spec import find_cluster
 from orchestrator.sweeps.plan import Plan
 from tests.dashboards.stores import Invented, specs, write_store
 from tests.own_corpora import treebank
+from trials.draft import Lookup
+
+EPOCHS = 3  # of the recipe
 
 
 @pytest.fixture
@@ -26,10 +36,10 @@ def bank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def forecast(trial_s: float) -> Callable[..., Forecast]:
-    """In place of `forecast_of`: trials of 100 items take so long, one at a time."""
+    """In place of `forecast_of`: trials of 100 items and the usual epochs take so long, one at a time."""
 
     def made(plan: Plan, *_: object, **__: object) -> Forecast:
-        seconds = {spec.trial_id: trial_s * spec.train_size / 100 for spec in plan.ahead}
+        seconds = {i.trial_id: trial_s * i.train_size / 100 * i.optim.epochs / EPOCHS for i in plan.ahead}
         wall_s = sum(seconds.values())
         return Forecast(
             plan.sweep.name, 0.0, "cpu", 1, len(seconds), "", Figure(wall_s, wall_s, wall_s), seconds=seconds
@@ -78,6 +88,26 @@ def test_more_time_keeps_the_seeds_of_a_plan_and_takes_all_of_a_question_that_ha
     choose("bank", max_hours=0.04, ask=more_time, **asked)
     assert ways[-1] == f"--max-hours {part.of_all:g}"
     assert kept.part() is None
+
+
+@pytest.mark.parametrize(
+    ("hours", "depths", "says"), [(0.9, (), "a first answer after about 22 min"), (0.3, (2, 6), "")]
+)
+def test_epochs_that_the_baseline_took_to_learn_are_paid_with_depths_never_with_seeds_or_train(
+    hours: float, depths: tuple[int, ...], says: str, bank: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.setattr("orchestrator.forecast.forecast.forecast_of", forecast(7.0))
+    launch = Launch.begin(find_cluster("inline"), Bounds(hours=hours), "results", CONSOLE)
+    planned = plan_question(ChooseOptions(data="bank", tolerance=4.0, max_hours=hours), bank.parent, launch)
+    question, lookup = planned.question, Lookup()
+    optim = {**question.recipe["optim"], "epochs": 3 * EPOCHS}
+    longer = replace(question, recipe={**question.recipe, "optim": optim})
+    timed = TimeBudget(bank.parent, launch, lookup, Pilots(launch.say, 1)).fit_again(longer)
+    assert (timed.question.depths, timed.question.seeds, timed.n_train) == (depths, question.seeds, 300)
+    told = " ".join(capsys.readouterr().err.split())
+    assert says in told
+    assert ("with 9 epochs, more than the" in told) == bool(depths)
 
 
 @pytest.mark.parametrize(("loss", "proposed"), [(0.05, "6.6"), (0.6, "14.5")])

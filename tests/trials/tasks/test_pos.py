@@ -31,14 +31,12 @@ def encode(tokenizer: PreTrainedTokenizerBase, *pairs: tuple[str, str], max_leng
     return POS.encode([sentence], names, len(LABELS), Encoding(tokenizer, max_length, False, False))[0]
 
 
-def test_a_task_knows_the_levels_of_its_table_and_what_its_score_rests_on() -> None:
+def test_a_task_knows_the_levels_of_its_table() -> None:
     class Xpos(type(POS)):  # type: ignore[misc]
         """Somebody's own."""
 
-    items = [Sentence(("a", "b"), ("O", "B-PER"))]
     tasks = (Xpos(), TASKS["ner"], TASKS["cola"])
     assert [task.levels for task in tasks] == [("token",), ("span", "token"), ("class",)]
-    assert [task.n_scored(items) for task in tasks[:2]] == [2, 1]
 
 
 def test_words_beyond_the_longest_input_are_counted_and_those_of_dropped_characters_are_not(
