@@ -1,6 +1,6 @@
 """The answers of a sweep: what to freeze, for each corpus, model and train size.
 
-An answer is what was decided and where. Its figures are read off the one table (`Decided.table`), losses in points and
+An answer is what was decided and where. Its figures are read off the one table (`Decision.table`), losses in points and
 savings as shares of the baseline's cost; its words are those of `wording.answer_words`. The terminal, JSON, the report
 and the pages show these objects, so that they cannot contradict each other. The error of 5 % holds for each answer,
 not for all answers of a sweep together: each is acted on by itself.
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from orchestrator.analysis.decide import Decided, Outcome, decide
+from orchestrator.analysis.decide import Decision, Outcome, decide
 from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.analysis.savings import FLOPS, savings
 from orchestrator.analysis.wording import AnswerWords, answer_words, excluded
@@ -54,7 +54,7 @@ class Answer:
         specs: A spec of each setting by its cell, as far as they are known.
     """
 
-    decided_by: Decided = field(repr=False)
+    decided_by: Decision = field(repr=False)
     task: str
     corpus: str
     model: str
@@ -330,11 +330,11 @@ def questions(frame: pd.DataFrame) -> Iterator[pd.DataFrame]:
         yield frame[frame.index.isin(rows.index) | (frame["cell"] == key[4])]
 
 
-def answer_to(rows: pd.DataFrame, specs: Mapping[str, TrialSpec], of: Decided) -> Answer:
+def answer_to(rows: pd.DataFrame, specs: Mapping[str, TrialSpec], decision: Decision) -> Answer:
     """The answer to the question of some rows, as it was decided."""
     first = rows.iloc[0]
     return Answer(
-        decided_by=with_each_saving(of, rows),
+        decided_by=with_each_saving(decision, rows),
         task=str(first["task"]),
         corpus=str(first["corpus"]),
         model=str(first["model"]),
@@ -344,7 +344,7 @@ def answer_to(rows: pd.DataFrame, specs: Mapping[str, TrialSpec], of: Decided) -
     )
 
 
-def with_each_saving(of: Decided, rows: pd.DataFrame) -> Decided:
+def with_each_saving(decision: Decision, rows: pd.DataFrame) -> Decision:
     """With the shares of FLOPs, time and memory in the table; NaN where one is not known, or is measured and not shown
     to differ from none.
     """
@@ -356,13 +356,13 @@ def with_each_saving(of: Decided, rows: pd.DataFrame) -> Decided:
         is_shown = (each["cost"] == FLOPS) | (each["low"] > 0) | (each["high"] < 0)
         saved = each.assign(saved=each["saved"].where(is_shown)).set_index("cell")
         shares = {name: saved.loc[saved["cost"] == cost, "saved"] for name, cost in _EACH_SAVING.items()}
-    cells = of.table["cell"]
-    return replace(of, table=of.table.assign(**{name: cells.map(share) for name, share in shares.items()}))
+    cells = decision.table["cell"]
+    return replace(decision, table=decision.table.assign(**{name: cells.map(share) for name, share in shares.items()}))
 
 
-def setting_rows(of: Decided) -> Iterator[dict[str, Any]]:
+def setting_rows(decision: Decision) -> Iterator[dict[str, Any]]:
     """The rows of the table as JSON values."""
-    for row in of.table.to_dict("records"):
+    for row in decision.table.to_dict("records"):
         yield {name: _plain(row[name]) for name in _SETTING}
 
 

@@ -98,7 +98,7 @@ class Baseline:
 
 
 @dataclass(frozen=True)
-class Decided:
+class Decision:
     """The decisions of one question: the settings that share a baseline.
 
     Attributes:
@@ -140,10 +140,10 @@ class Decided:
     table: pd.DataFrame
     estimate: Estimate
 
-    def within(self, tolerance: float) -> Decided:
+    def within(self, tolerance: float) -> Decision:
         """The decisions at another tolerance, in points; the intervals stay."""
         plan = replace(self.plan, tolerance=tolerance)
-        return replace(self, plan=plan, table=judged(self.table, plan, self.baseline))
+        return replace(self, plan=plan, table=with_verdicts(self.table, plan, self.baseline))
 
     @cached_property
     def missing(self) -> pd.DataFrame:
@@ -164,7 +164,8 @@ class Decided:
                 needed = further(estimate, self.looks, self.plan.tolerance, self.tail, n_run=n_run)
                 counts[:, row] = [np.nan if n is None else n for n in (getattr(needed, name) for name in _MISSING)]
         columns = {
-            name: pd.array(of, dtype="Float64").astype("Int64") for name, of in zip(_MISSING, counts, strict=True)
+            name: pd.array(values, dtype="Float64").astype("Int64")
+            for name, values in zip(_MISSING, counts, strict=True)
         }
         with np.errstate(invalid="ignore", divide="ignore"):
             seeds_share = self.estimate.seeds / self.estimate.variance
@@ -186,14 +187,16 @@ class Decided:
         """Whether its tolerance is below what the baseline gains over a constant prediction and, unless it is met, at
         most three times the one that was asked for, and at most what the deepest freeze loses, or that freeze's own.
         """
-        asked = self.plan.tolerance
+        requested = self.plan.tolerance
         if self.baseline.is_vacuous(bought.tolerance):
             return False
-        if bought.tolerance <= asked + ROUNDING:
+        if bought.tolerance <= requested + ROUNDING:
             return True
         deepest = self.candidates.iloc[0]
         is_known = bought.cell != deepest["cell"] and np.isfinite(deepest["loss"])
-        return bool(bought.tolerance <= (3 * asked or POINTS) and not (is_known and bought.tolerance > deepest["loss"]))
+        return bool(
+            bought.tolerance <= (3 * requested or POINTS) and not (is_known and bought.tolerance > deepest["loss"])
+        )
 
     @cached_property
     def _all_trade_offs(self) -> tuple[TradeOff, ...]:
@@ -339,12 +342,17 @@ def _first(table: pd.DataFrame) -> dict[str, Any] | None:
     return None if table.empty else _row(table.iloc[0])
 
 
-def judged(table: pd.DataFrame, plan: DecisionPlan, baseline: Baseline) -> pd.DataFrame:
-    """The table with all that depends on the tolerance; in a vacuous question nothing qualifies or has a chance."""
+def with_verdicts(table: pd.DataFrame, plan: DecisionPlan, baseline: Baseline) -> pd.DataFrame:
+    """The table with what depends on the tolerance: `verdict`, `chance`, `difference`, `barred` and `qualifies`.
+
+    In a vacuous question nothing qualifies or has a chance. Reads the columns of losses, collapses and savings.
+    """
     limit, says_something = plan.tolerance, not baseline.is_vacuous(plan.tolerance)
     pairs = list(zip(table["low"].tolist(), table["high"].tolist(), strict=True))
     verdicts = pd.Series([verdict(*ends, limit) for ends in pairs], index=table.index, dtype=object)
-    why_not = [_barred(row, limit, plan.error) if row["collapsed"] else "" for row in table[_BARS].to_dict("records")]
+    why_not = [
+        _why_barred(row, limit, plan.error) if row["collapsed"] else "" for row in table[_BARS].to_dict("records")
+    ]
     barred = pd.Series(why_not, index=table.index, dtype=object)
     chance = chance_within(numbers(table, "loss"), numbers(table, "variance"), numbers(table, "df"), limit)
     return table.assign(
@@ -362,7 +370,7 @@ def _difference(low: float, high: float) -> Difference:
     return "worse" if low > ROUNDING else "better" if high < -ROUNDING else "no difference shown"
 
 
-def _barred(row: Mapping[str, Any], limit: float, error: float) -> str:
+def _why_barred(row: Mapping[str, Any], limit: float, error: float) -> str:
     """Why collapses, of which it has one or more, bar a setting from being recommended; empty if they do not."""
     if row["excess_p"] <= error:
         return "it collapses more often than the baseline"
@@ -381,8 +389,8 @@ def _over_all_runs(row: Mapping[str, Any]) -> float:
 def _tolerance_needed(table: pd.DataFrame) -> pd.Series:
     """The smallest tolerance that each setting is within, by runs that did not collapse and by all; never below 0."""
     rows = table[["high", *_BARS]].to_dict("records")
-    of_all = [_over_all_runs(row) if row["collapsed"] else -np.inf for row in rows]
-    return pd.Series(np.maximum(np.maximum(numbers(table, "high"), of_all), 0.0), index=table.index)
+    over_all_runs = [_over_all_runs(row) if row["collapsed"] else -np.inf for row in rows]
+    return pd.Series(np.maximum(np.maximum(numbers(table, "high"), over_all_runs), 0.0), index=table.index)
 
 
 def decide(
@@ -391,7 +399,7 @@ def decide(
     *,
     budget: Mapping[str, float] | None = None,
     value: str = "score",
-) -> Decided:
+) -> Decision:
     """The decisions of one question.
 
     Args:
@@ -420,9 +428,8 @@ def baseline_of(frame: pd.DataFrame, value: str = "score") -> Baseline:
 def loss_table(frame: pd.DataFrame, value: str = "score", plan: DecisionPlan | None = None) -> pd.DataFrame:
     """The losses of all settings of a frame with the intervals that decide, of every split and of any score.
 
-    One row a setting, question by question (settings that share a baseline and a set-up; a frame has to hold all
-    settings of each, as their intervals hold together): the columns of `Decided.table` that are of losses, `difference`
-    and `method`.
+    One row a setting with the columns `LOSS_COLUMNS`, question by question (settings that share a baseline and a
+    set-up). The frame has to hold all settings of each question, as their intervals hold together.
 
     Raises:
         ValueError: A column is absent, or a setting has two completed trials of one seed.
@@ -433,79 +440,86 @@ def loss_table(frame: pd.DataFrame, value: str = "score", plan: DecisionPlan | N
     tables = []
     for key, rows in frozen.groupby(keys, sort=False):
         mine = frame[frame.index.isin(rows.index) | (frame["cell"] == key[keys.index("baseline")])]
-        of = _decide(mine, plan or DecisionPlan(), {}, value)
-        tables.append(of.table.assign(method=of.method))
+        decision = _decide(mine, plan or DecisionPlan(), {}, value)
+        tables.append(decision.table.assign(method=decision.method))
     if not tables:
-        return pd.DataFrame({name: pd.Series(dtype=object) for name in OF_LOSSES})
+        return pd.DataFrame({name: pd.Series(dtype=object) for name in LOSS_COLUMNS})
     order = {cell: place for place, cell in enumerate(frozen["cell"].unique())}
-    table = pd.concat(tables, ignore_index=True)[list(OF_LOSSES)]
+    table = pd.concat(tables, ignore_index=True)[list(LOSS_COLUMNS)]
     return table.sort_values("cell", key=lambda cells: cells.map(order), kind="stable", ignore_index=True)
 
 
-OF_LOSSES = (
+LOSS_COLUMNS = (
     "cell", "baseline", "group", "n_pairs", "n_run", "unpaired", "n_sentences", "n_documents", "loss", "median",
     "std", "low", "high", "why_none", "so_far", "difference", "method",
 )  # fmt: skip
 
 
-def _decide(frame: pd.DataFrame, plan: DecisionPlan, budget: Mapping[str, float], value: str) -> Decided:
-    of_each = losses(frame, value)
-    cells, n_run = of_each.cells, numbers(of_each.cells, "n_run")  # a look is a seed that ran, collapsed or not
-    looks = plan.looks(planned_seeds(frame))
+def _decide(frame: pd.DataFrame, plan: DecisionPlan, budget: Mapping[str, float], value: str) -> Decision:
+    by_setting = losses(frame, value)
+    looks, baseline = plan.looks(planned_seeds(frame)), baseline_of(frame, value)
     cost = plan.cost or default_saving(frame)  # the person's, or what does not vary
-    done = frame[frame["state"] == COMPLETED] if "state" in frame.columns else frame
-    baseline = baseline_of(frame, value)
-    table = _losses_table(of_each, frame).assign(**_of_collapses(of_each))
+    table = _losses_table(by_setting, frame).assign(**_collapse_columns(by_setting))
     table = table.merge(_savings_table(frame, cost, table["cell"]), on="cell", how="left")
     worth = _worth_having(table, cost, plan.min_saving)
-    # What is not measured yet may turn out worth having: it counts, so that no interval widens when it is.
+    # The intervals of all that may be recommended hold together, the others are not corrected for. What is not measured
+    # yet may turn out worth having: it counts, or the other intervals would widen on the day that it is measured
+    # (`test_a_saving_too_small_is_not_worth_having_and_does_not_widen_the_intervals_of_the_others`).
     family = worth | table["saved"].isna().to_numpy(dtype=bool)
-    intervals = _intervals(of_each, looks, plan.error, n_run, family, family & _vary_alike(frame, table))
-    # What collapses skew is guarded like exponential losses, and shares its variance with nothing.
-    _, high_all = deciding_ends(of_each.of_all, looks, intervals.tail, n_run, guard=1.0)
-    high_all = np.where(numbers(cells, "n_pairs") == n_run, intervals.high, high_all)
-    possible = _possible(frame, value, baseline)
-    low, high = (_limited(ends, of_each.of.mean, *possible) for ends in (intervals.low, intervals.high))
-    # Half of all that the score can be: a wider interval excludes nothing that anybody asks about.
-    says_nothing = high - low > (possible[1] - possible[0]) / 2
-    rows = table[_OF_INTERVAL].assign(variance=intervals.of.variance, high=high, says_nothing=says_nothing)
-    why_none = [_why_no_interval(row, looks, baseline) for row in rows.to_dict("records")]
-    none = np.array([why != "" for why in why_none], dtype=bool)  # nothing is decided without an interval
+    intervals = _intervals(by_setting, looks, plan.error, family, family & _vary_alike(frame, table))
+    done = frame[frame["state"] == COMPLETED] if "state" in frame.columns else frame
     changing, broken = froze_by(done, "cell"), _broken(frame)
     table = table.assign(
-        variance=intervals.of.variance,
-        df=intervals.of.df,
-        low=np.where(none, np.nan, low),
-        high=np.where(none, np.nan, high),
-        loss_all=of_each.of_all.mean,
-        high_all=np.where(none, np.nan, _limited(high_all, of_each.of_all.mean, *possible)),
+        **_interval_columns(by_setting, intervals, looks, baseline, _possible(frame, value, baseline)),
         worth_having=worth,
         in_budget=_in_budget(frame, table["cell"], budget),
         froze=[changing.get(cell, "") for cell in table["cell"]],
         broken=np.array([broken.get(cell, 0) for cell in table["cell"]], dtype=np.int64),
-        why_none=why_none,
     )
-    n_layers = int(frame["n_layers"].iloc[0]) if "n_layers" in frame.columns and len(frame) else None
-    return Decided(
+    return Decision(
         plan=plan,
         cost=cost,
         looks=looks,
-        n_layers=n_layers,
+        n_layers=int(frame["n_layers"].iloc[0]) if "n_layers" in frame.columns and len(frame) else None,
         tail=intervals.tail,
         method=intervals.method,
         baseline=baseline,
-        table=judged(table, plan, baseline),
-        estimate=intervals.of,
+        table=with_verdicts(table, plan, baseline),
+        estimate=intervals.estimate,
     )
 
 
-def _intervals(
-    of_each: Losses, looks: PlannedLooks, error: float, n_run: Floats, family: Bools, pooled: Bools
-) -> Simultaneous:
-    if not of_each.values:
-        return Simultaneous(np.empty(0), np.empty(0), error, "", of_each.of)
-    sizes = of_each.sizes
-    return simultaneous(of_each.values, looks, error, n_run=n_run, family=family, pooled=pooled, sizes=sizes)
+def _interval_columns(
+    by_setting: Losses, intervals: Simultaneous, looks: PlannedLooks, baseline: Baseline, possible: tuple[float, float]
+) -> dict[str, Any]:
+    """The columns of `Decision.table` that hold an interval, within the least and the largest `possible` loss."""
+    mean, mean_all = by_setting.estimate.mean, by_setting.estimate_all_runs.mean
+    variance, n_run = intervals.estimate.variance, numbers(by_setting.cells, "n_run")
+    # What collapses skew is guarded like exponential losses, and shares its variance with nothing.
+    _, high_all = deciding_ends(by_setting.estimate_all_runs, looks, intervals.tail, n_run, guard=1.0)
+    high_all = np.where(numbers(by_setting.cells, "n_pairs") == n_run, intervals.high, high_all)
+    low, high = (_within_possible(ends, mean, *possible) for ends in (intervals.low, intervals.high))
+    # Half of all that the score can be: a wider interval excludes nothing that anybody asks about.
+    says_nothing = high - low > (possible[1] - possible[0]) / 2
+    rows = by_setting.cells.assign(loss=mean, variance=variance, high=high, says_nothing=says_nothing)
+    why_none = [_why_no_interval(row, looks, baseline) for row in rows.to_dict("records")]
+    has_none = np.array([why != "" for why in why_none], dtype=bool)  # nothing is decided without an interval
+    return {
+        "variance": variance,
+        "df": intervals.estimate.df,
+        "low": np.where(has_none, np.nan, low),
+        "high": np.where(has_none, np.nan, high),
+        "loss_all": mean_all,
+        "high_all": np.where(has_none, np.nan, _within_possible(high_all, mean_all, *possible)),
+        "why_none": why_none,
+    }
+
+
+def _intervals(by_setting: Losses, looks: PlannedLooks, error: float, family: Bools, pooled: Bools) -> Simultaneous:
+    if not by_setting.values:
+        return Simultaneous(np.empty(0), np.empty(0), error, "", by_setting.estimate)
+    n_run, sizes = numbers(by_setting.cells, "n_run"), by_setting.sizes  # a look is a seed that ran, collapsed or not
+    return simultaneous(by_setting.values, looks, error, n_run=n_run, family=family, pooled=pooled, sizes=sizes)
 
 
 def _vary_alike(frame: pd.DataFrame, table: pd.DataFrame) -> Bools:
@@ -534,7 +548,7 @@ def _possible(frame: pd.DataFrame, value: str, baseline: Baseline) -> tuple[floa
     return baseline.score - POINTS, baseline.score - lowest
 
 
-def _limited(ends: Floats, means: Floats, least: float, largest: float) -> Floats:
+def _within_possible(ends: Floats, means: Floats, least: float, largest: float) -> Floats:
     """Ends within what is possible, and never on the other side of their mean."""
     limited: Floats = np.clip(ends, np.minimum(means, least), np.maximum(means, largest))
     return limited
@@ -565,23 +579,23 @@ def _check(frame: pd.DataFrame, value: str) -> None:
             raise ValueError(f"{len(names)} values of {column}: a decision needs one; choose a model and train size")
 
 
-def _losses_table(of_each: Losses, frame: pd.DataFrame) -> pd.DataFrame:
-    cells, labels = of_each.cells, dict[str, str]()
+def _losses_table(by_setting: Losses, frame: pd.DataFrame) -> pd.DataFrame:
+    cells, labels = by_setting.cells, dict[str, str]()
     if "freeze" in frame.columns:  # that of its first row
         labels = dict(zip(reversed(frame["cell"].tolist()), reversed(frame["freeze"].tolist()), strict=True))
-    by_seed = [seed_means(values) for values in of_each.values]
+    by_seed = [seed_means(values) for values in by_setting.values]
     columns = ["cell", "baseline", "group", "n_pairs", "n_run", "unpaired", "n_baseline", "n_sentences", "n_documents"]
     return cells[[*columns, "n_folds", "median"]].assign(
         freeze=np.array([labels.get(cell, "") for cell in cells["cell"]], dtype=object),
-        loss=of_each.of.mean,
-        variance=of_each.of.variance,
+        loss=by_setting.estimate.mean,
+        variance=by_setting.estimate.variance,
         std=[means.std(ddof=1) if len(means) > 1 else np.nan for means in by_seed],
         so_far=pd.Series([tuple(means.tolist()) for means in by_seed], dtype=object),
     )
 
 
-def _of_collapses(of_each: Losses) -> dict[str, list[Any]]:
-    own, baseline = of_each.own, of_each.baseline
+def _collapse_columns(by_setting: Losses) -> dict[str, list[Any]]:
+    own, baseline = by_setting.own, by_setting.baseline
     return {
         "collapsed": [runs.collapsed for runs in own],
         "runs": [runs.runs for runs in own],
@@ -598,9 +612,6 @@ def _worth_having(table: pd.DataFrame, cost: str, least: float) -> Bools:
     saved, low = numbers(table, "saved"), numbers(table, "saved_low")
     worth: Bools = (saved >= least - ROUNDING) & (saved > 0)
     return worth if cost in COUNTED else worth & (low > 0)
-
-
-_OF_INTERVAL = ["n_pairs", "n_run", "n_baseline", "n_documents", "loss"]
 
 
 def _why_no_interval(row: Mapping[str, Any], looks: PlannedLooks, baseline: Baseline) -> str:

@@ -50,8 +50,8 @@ def moments(values: Floats, codes: Codes, size: int) -> Moments:
     n = np.bincount(codes, minlength=size).astype(np.float64)
     with np.errstate(invalid="ignore", divide="ignore"):
         mean = np.bincount(codes, values, size) / n
-        off = values - mean[codes]
-        std = np.sqrt(np.bincount(codes, off**2, size) / np.where(n > 1, n - 1, np.nan))
+        deviations = values - mean[codes]
+        std = np.sqrt(np.bincount(codes, deviations**2, size) / np.where(n > 1, n - 1, np.nan))
         largest = np.zeros(size)
         np.maximum.at(largest, codes, np.abs(values))
         std = np.where(std <= _EQUAL * largest, 0.0, std)

@@ -1,9 +1,8 @@
 """What a decision still takes: how many more seeds and sentences, and the chance that they decide.
 
-Further seeds shrink the seeds' part of the variance and more sentences shrink theirs;
-a decision needs both parts small enough. The chance to decide is that of the data to come, if the true loss and the
-variances are the observed ones: with N instead of n seeds the mean then moves by a standard deviation of
-sqrt(Vs n (N - n)) / N, with more sentences accordingly.
+Further seeds shrink the seeds' part of the variance, more sentences theirs; a decision needs both small enough. The
+chance to decide is that of the data to come, if the true loss and the variances are as observed: with N instead of n
+seeds the mean then moves by a standard deviation of sqrt(Vs n (N - n)) / N, with more sentences accordingly.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ class Further:
 
 
 def further(
-    of: Estimate,
+    loss: Estimate,
     looks: PlannedLooks,
     tolerance: float,
     tail: float = ERROR,
@@ -55,7 +54,7 @@ def further(
     """What decides on one loss.
 
     Args:
-        of: Of one setting, with a variance.
+        loss: Of one setting, with a variance.
         looks: When it is looked at.
         tail: As of `looks.tails`.
         n_run: Seeds run, collapsed ones included: while the plan has some left, none beyond it is proposed. None for
@@ -64,12 +63,12 @@ def further(
     Raises:
         ValueError: There is no variance.
     """
-    if not of.variance > 0:
+    if not loss.variance > 0:
         raise ValueError("without a variance nothing is known of what a decision takes")
-    n, n_i = float(of.n_seeds), float(of.n_sentences)
+    n, n_i = float(loss.n_seeds), float(loss.n_sentences)
     if n < looks.first:  # two seeds forecast nothing that a third does not turn round
         return Further(None, None, None)
-    low, high = deciding_ends(of, looks, tail)
+    low, high = deciding_ends(loss, looks, tail)
     if verdict(float(low), float(high), tolerance) != "not decided":
         return Further(0, 0, 0)
     # A grid of two per cent: finer numbers would promise what variances of a few seeds do not know.
@@ -77,12 +76,12 @@ def further(
     last = max(float(looks.planned), n)
 
     def decides(seeds: Floats, sentences: Floats) -> npt.NDArray[np.bool_]:
-        room = _room(_expected(of, seeds, sentences), looks, tolerance, tail)
-        enough: npt.NDArray[np.bool_] = room >= _moves(of, seeds, sentences) * special.ndtri(power)
+        room = _room(_expected(loss, seeds, sentences), looks, tolerance, tail)
+        enough: npt.NDArray[np.bool_] = room >= _moves(loss, seeds, sentences) * special.ndtri(power)
         return enough
 
-    left = looks.planned - (n if n_run is None else n_run)
-    numbers: Floats = np.arange(n + 1, n + 1 + (left if left > 0 else MOST_SEEDS), dtype=np.float64)
+    n_ahead = looks.planned - (n if n_run is None else n_run)
+    numbers: Floats = np.arange(n + 1, n + 1 + (n_ahead if n_ahead > 0 else MOST_SEEDS), dtype=np.float64)
     more_seeds = _fewest(numbers, lambda seeds: decides(seeds, np.array(n_i)), looks.planned)
     more_sentences = _fewest(sentences, lambda sentences: decides(np.array(n), sentences)) if n_i > 1 else None
     together = _fewest(sentences, lambda sentences: decides(np.array(last), sentences)) if n_i > 1 else None
@@ -93,87 +92,87 @@ def further(
     )
 
 
-def shown_within(of: Estimate, looks: PlannedLooks, tail: float, power: float = 0.8) -> float:
+def shown_within(loss: Estimate, looks: PlannedLooks, tail: float, power: float = 0.8) -> float:
     """The smallest tolerance that trials to come, of these expected variances, show their loss to be within with this
     chance; infinite where they give no interval.
     """
-    _, high = _planned_ends(of, looks, tail)
-    within = float(high + np.sqrt(of.variance) * special.ndtri(power))
+    _, high = _planned_ends(loss, looks, tail)
+    within = float(high + np.sqrt(loss.variance) * special.ndtri(power))
     return within if np.isfinite(within) else np.inf
 
 
 def chances_within(
-    of: Estimate, looks: PlannedLooks, tolerance: float, tail: float = ERROR, most: int | None = None
+    loss: Estimate, looks: PlannedLooks, tolerance: float, tail: float = ERROR, most: int | None = None
 ) -> Floats:
     """Chances (seeds,) that looks with one, two, ... more seeds, up to `most`, show at most the tolerance; None for the
     planned number.
 
     Predictive: the mean of the seeds to come is as uncertain as those at hand leave it (Student's t), without a prior
     opinion (C. Jennison and B. Turnbull, "Group Sequential Methods" (2000), chapter 10); the variances are taken for
-    the observed ones. `of` is of one setting, with a variance.
+    the observed ones. `loss` is of one setting, with a variance.
     """
-    n = float(of.n_seeds)
+    n = float(loss.n_seeds)
     seeds = np.arange(n + 1, (most or looks.planned) + 1)
-    n_i = np.asarray(of.n_sentences)
-    room = tolerance - _planned_ends(_expected(of, seeds, n_i), looks, tail)[1]
+    n_i = np.asarray(loss.n_sentences)
+    room = tolerance - _planned_ends(_expected(loss, seeds, n_i), looks, tail)[1]
     with np.errstate(divide="ignore"):
-        chances: Floats = special.stdtr(of.seeds_df, room / _moves(of, seeds, n_i))
+        chances: Floats = special.stdtr(loss.seeds_df, room / _moves(loss, seeds, n_i))
     return np.nan_to_num(chances, nan=0.0)  # at a look with too few degrees of freedom nothing is shown
 
 
-def _moves(of: Estimate, seeds: Floats, sentences: Floats) -> Floats:
+def _moves(loss: Estimate, seeds: Floats, sentences: Floats) -> Floats:
     """Standard deviation by which the mean moves until there are so many seeds and sentences."""
-    n, n_i, items = of.n_seeds, _scored(of, of.n_seeds, of.n_sentences), _scored(of, seeds, sentences)
-    of_seeds = np.where(of.folds > 0, _seeds_alone(of), of.seeds) / (1 + n * shared_by_seeds(of.folds))
-    of_seeds = of_seeds * n * (seeds - n) / seeds**2
-    of_sentences = (of.variance - _seeds_alone(of)) * n_i * (items - n_i) / items**2
-    moves: Floats = np.sqrt(of_seeds + of_sentences)  # of a sum whose parts are independent
+    n, n_i, items = loss.n_seeds, _scored(loss, loss.n_seeds, loss.n_sentences), _scored(loss, seeds, sentences)
+    seeds_part = np.where(loss.folds > 0, _seeds_alone(loss), loss.seeds) / (1 + n * shared_by_seeds(loss.folds))
+    seeds_part = seeds_part * n * (seeds - n) / seeds**2
+    sentences_part = (loss.variance - _seeds_alone(loss)) * n_i * (items - n_i) / items**2
+    moves: Floats = np.sqrt(seeds_part + sentences_part)  # of a sum whose parts are independent
     return moves
 
 
-def _scored(of: Estimate, seeds: Floats, sentences: Floats) -> Floats:
+def _scored(loss: Estimate, seeds: Floats, sentences: Floats) -> Floats:
     """How many of the sentences so many seeds are scored on; of folds one each."""
-    share = np.where(of.folds > 0, np.minimum(seeds, of.folds) / np.maximum(of.folds, 1), 1.0)
+    share = np.where(loss.folds > 0, np.minimum(seeds, loss.folds) / np.maximum(loss.folds, 1), 1.0)
     scored: Floats = sentences * share
     return scored
 
 
-def _seeds_alone(of: Estimate) -> Floats:
-    """What of the seeds' part more sentences do not shrink; all of it where the interval is over seeds alone."""
-    alone: Floats = np.where(of.n_sentences > 1, np.maximum(of.seeds - of.both, 0), of.seeds)
+def _seeds_alone(loss: Estimate) -> Floats:
+    """The seeds' part without what more sentences shrink; all of it where the interval is over seeds alone."""
+    alone: Floats = np.where(loss.n_sentences > 1, np.maximum(loss.seeds - loss.both, 0), loss.seeds)
     return alone
 
 
-def _expected(of: Estimate, n_seeds: Floats, n_sentences: Floats) -> Estimate:
+def _expected(loss: Estimate, n_seeds: Floats, n_sentences: Floats) -> Estimate:
     """The estimate as it is expected with so many seeds, of all settings alike, and sentences; these broadcast."""
     seeds, sentences = np.broadcast_arrays(np.asarray(n_seeds, np.float64), np.asarray(n_sentences, np.float64))
-    times = _scored(of, of.n_seeds, of.n_sentences) / _scored(of, seeds, sentences)
-    shared = shared_by_seeds(of.folds)
-    alone = _seeds_alone(of)
-    overlap = (1 + seeds * shared) / (1 + of.n_seeds * shared)
-    both = (of.seeds - alone) * of.n_sentences / sentences * of.n_seeds / seeds * overlap
-    v_s = alone * of.n_seeds / seeds * overlap + both
-    v_i = (of.variance - of.seeds) * times  # further seeds do not shrink the sentences' own part
-    is_fold = of.folds > 0  # whose items are in the seeds' part as well
-    v = np.where(is_fold, v_s - both + (of.variance - alone) * times, v_s + v_i)
-    mean, folds, pool = (np.broadcast_to(values, v.shape) for values in (of.mean, of.folds, of.pool))
-    pool_df = of.pool_df * (seeds - 1) / (of.n_seeds - 1)  # all settings are taken to get as many
+    times = _scored(loss, loss.n_seeds, loss.n_sentences) / _scored(loss, seeds, sentences)
+    shared = shared_by_seeds(loss.folds)
+    alone = _seeds_alone(loss)
+    overlap = (1 + seeds * shared) / (1 + loss.n_seeds * shared)
+    both = (loss.seeds - alone) * loss.n_sentences / sentences * loss.n_seeds / seeds * overlap
+    v_s = alone * loss.n_seeds / seeds * overlap + both
+    v_i = (loss.variance - loss.seeds) * times  # further seeds do not shrink the sentences' own part
+    is_fold = loss.folds > 0  # whose items are in the seeds' part as well
+    v = np.where(is_fold, v_s - both + (loss.variance - alone) * times, v_s + v_i)
+    mean, folds, pool = (np.broadcast_to(values, v.shape) for values in (loss.mean, loss.folds, loss.pool))
+    pool_df = loss.pool_df * (seeds - 1) / (loss.n_seeds - 1)  # all settings are taken to get as many
     new = Estimate(mean, v, v, v_s, both, v_s, v, seeds, sentences, folds, pool, pool_df)
-    df = v**2 / (new.of_seeds() + of.of_items() * times**3)
-    return new._replace(df=df, sentence_skew=of.sentence_skew * (of.variance / v) ** 1.5 * times**2)
+    df = v**2 / (new.seeds_term() + loss.items_term() * times**3)
+    return new._replace(df=df, sentence_skew=loss.sentence_skew * (loss.variance / v) ** 1.5 * times**2)
 
 
-def _room(of: Estimate, looks: PlannedLooks, tolerance: float, tail: float) -> Floats:
+def _room(loss: Estimate, looks: PlannedLooks, tolerance: float, tail: float) -> Floats:
     """How far the end towards the tolerance stays from it; negative where it is beyond."""
-    low, high = _planned_ends(of, looks, tail)
-    room: Floats = np.where(of.mean <= tolerance, tolerance - high, low - tolerance)
+    low, high = _planned_ends(loss, looks, tail)
+    room: Floats = np.where(loss.mean <= tolerance, tolerance - high, low - tolerance)
     return room
 
 
-def _planned_ends(of: Estimate, looks: PlannedLooks, tail: float) -> tuple[Floats, Floats]:
+def _planned_ends(loss: Estimate, looks: PlannedLooks, tail: float) -> tuple[Floats, Floats]:
     """Both ends as a look has them; before the first one infinite."""
-    low, high = deciding_ends(of, looks, tail)
-    is_look = of.n_seeds >= looks.first
+    low, high = deciding_ends(loss, looks, tail)
+    is_look = loss.n_seeds >= looks.first
     return np.where(is_look, low, -np.inf), np.where(is_look, high, np.inf)
 
 

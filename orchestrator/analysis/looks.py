@@ -68,22 +68,22 @@ _FARTHEST = 8.0  # standard deviations
 _NODES = np.polynomial.legendre.leggauss(128)  # tails are right to 2e-9 of themselves
 
 
-def tails(of: Estimate, looks: PlannedLooks, tail: float, n_run: Floats | None = None) -> Floats:
-    """The chance beyond each end that comes to `tail` over all looks together, for `two_way.ends`.
+def tails(loss: Estimate, looks: PlannedLooks, tail: float, n_run: Floats | None = None) -> Floats:
+    """(settings,) chance beyond each end that comes to `tail` over all looks together, for `two_way.ends`.
 
     0 (ends at infinity) before the first look; NaN without a variance. Looks are counted by `n_run`, or by the seeds of
     the estimate.
     """
-    share = of.share_bound(_BOUND)
-    share = np.where((of.folds > 0) & (share >= 0), 1.0, share)  # every seed brings items of its own
-    n, share = np.broadcast_arrays(of.n_seeds if n_run is None else n_run, share)
+    share = loss.share_bound(_BOUND)
+    share = np.where((loss.folds > 0) & (share >= 0), 1.0, share)  # every seed brings items of its own
+    n, share = np.broadcast_arrays(loss.n_seeds if n_run is None else n_run, share)
     chances = np.full(n.shape, np.nan)
     at_plan = share * n / looks.planned
     with np.errstate(invalid="ignore"):
         grid = np.ceil(_SHARES * at_plan / (at_plan + 1 - share) - ROUNDING)
-    for at, step in {*zip(n.ravel().tolist(), grid.ravel().tolist(), strict=True)}:
+    for seeds, step in {*zip(n.ravel().tolist(), grid.ravel().tolist(), strict=True)}:
         if np.isfinite(step):
-            chances[(n == at) & (grid == step)] = _tail(looks, int(at), int(step), tail)
+            chances[(n == seeds) & (grid == step)] = _tail(looks, int(seeds), int(step), tail)
     return chances
 
 
@@ -176,14 +176,14 @@ class Simultaneous(NamedTuple):
             few degrees of freedom for one that says anything.
         tail: The chance beyond each end that every setting was given, before looks.
         method: In words; empty for a single setting.
-        of: The estimates that they rest on, moderated.
+        estimate: The estimates (settings,) that they rest on, with the variance over seeds that they share.
     """
 
     low: Floats
     high: Floats
     tail: float
     method: str
-    of: Estimate
+    estimate: Estimate
 
 
 def simultaneous(
@@ -213,38 +213,38 @@ def simultaneous(
     if not losses:
         raise ValueError("there is no setting to give an interval")
     family = np.ones(len(losses), dtype=bool) if family is None or not family.any() else family
-    of = pooled_estimates(losses, family if pooled is None else pooled, sizes)
+    estimate_each = pooled_estimates(losses, family if pooled is None else pooled, sizes)
     size, tail, method = int(family.sum()), error, ""
     if size > 1:
         mine = [array for array, is_mine in zip(losses, family, strict=True) if is_mine]
         shared = shared_correlation(mine, sizes)
         tail = adjusted_tail(size, shared, error)
         method = f"max-t over {counted(size, 'setting')}, correlation {shared:.2f}"
-    low, high = deciding_ends(of, looks, tail, n_run)
-    return Simultaneous(low, high, tail, method, of)
+    low, high = deciding_ends(estimate_each, looks, tail, n_run)
+    return Simultaneous(low, high, tail, method, estimate_each)
 
 
 def pooled_estimates(losses: Sequence[Floats], pooled: npt.NDArray[np.bool_], sizes: Sample | None = None) -> Estimate:
-    """The estimates of the settings of a question, whose `pooled` ones share their variance over seeds."""
-    of = estimates(losses, sizes)
+    """Estimates (settings,) of arrays (seeds, items); the `pooled` (settings,) share their variance over seeds."""
+    alone = estimates(losses, sizes)
     mine = [seed_means(array) for array, is_pooled in zip(losses, pooled, strict=True) if is_pooled and len(array) > 1]
     if len(mine) < 2:
-        return of
+        return alone
     fewest = min(map(len, mine))
-    return moderated(of, seed_correlation(np.stack([by_seed[:fewest] for by_seed in mine])), pooled)
+    return moderated(alone, seed_correlation(np.stack([by_seed[:fewest] for by_seed in mine])), pooled)
 
 
 def deciding_ends(
-    of: Estimate, looks: PlannedLooks, tail: float, n_run: Floats | None = None, guard: float = two_way.GUARD
+    loss: Estimate, looks: PlannedLooks, tail: float, n_run: Floats | None = None, guard: float = two_way.GUARD
 ) -> tuple[Floats, Floats]:
-    """Ends at a look, NaN where there is no interval; looks are counted by `n_run`, or by the seeds of the estimate."""
-    low, high = two_way.ends(of, tails(of, looks, tail, n_run), guard)
-    has_interval = np.isfinite(low) & np.isfinite(high) & (of.df > LEAST_DF - ROUNDING)
+    """Ends (settings,) at a look, NaN where there is no interval; looks count `n_run`, or the seeds of the estimate."""
+    low, high = two_way.ends(loss, tails(loss, looks, tail, n_run), guard)
+    has_interval = np.isfinite(low) & np.isfinite(high) & (loss.df > LEAST_DF - ROUNDING)
     return np.where(has_interval, low, np.nan), np.where(has_interval, high, np.nan)
 
 
 def shared_correlation(losses: Sequence[Floats], sizes: Sample | None = None) -> float:
-    """`mean_correlation` of settings of which some have fewer seeds; 0 for other sentences, or for a single one.
+    """`mean_correlation` of arrays (seeds, items), some of fewer seeds; 0 for other items, or for a single setting.
 
     It is estimated on the seeds that all have, and a pair has that times the root of its smaller number of seeds over
     the larger one: so its seeds' part is exact, and its sentences' part too small, which errs to the safe side. Seeds
@@ -263,7 +263,7 @@ def shared_correlation(losses: Sequence[Floats], sizes: Sample | None = None) ->
 
 
 def mean_correlation(losses: Floats, sizes: Sample | None = None) -> Floats:
-    """Mean correlation (...) between the mean losses of (..., settings, seeds, sentences), two or more; 0..1.
+    """Mean correlation (...) of two or more settings' mean losses, from losses (..., settings, seeds, items); 0..1.
 
     Two-way as the variance is, with the covariance over seeds shrunk as the module says; of folds that of the items
     alone. Settings without variance count as uncorrelated.
@@ -273,18 +273,18 @@ def mean_correlation(losses: Floats, sizes: Sample | None = None) -> Floats:
         scored = ~np.isnan(losses).all(axis=tuple(range(losses.ndim - 1)))
         means = np.nanmean(losses[..., scored], axis=-2)
         return _mean_of(_covariance(means, int(scored.sum())), estimate(losses, sizes))
-    of = estimate(losses)
+    loss = estimate(losses)
     over_seeds = _covariance(losses.mean(axis=-1), n_s)
     over_sentences = _covariance(losses.mean(axis=-2), n_i)
     over_both = _covariance(losses.reshape(*losses.shape[:-2], n_s * n_i), n_s * n_i)
     believed = max(0.0, 1 - 2 / (n_s - 1)) if n_s > 1 else 0.0
-    return _mean_of(over_sentences + believed * (over_seeds - over_both), of)
+    return _mean_of(over_sentences + believed * (over_seeds - over_both), loss)
 
 
-def _mean_of(shared: Floats, of: Estimate) -> Floats:
+def _mean_of(shared: Floats, loss: Estimate) -> Floats:
     """Mean correlation (...) from covariances (..., settings, settings) and the variances."""
     with np.errstate(invalid="ignore", divide="ignore"):
-        deviations = np.sqrt(of.variance[..., :, None] * of.variance[..., None, :])
+        deviations = np.sqrt(loss.variance[..., :, None] * loss.variance[..., None, :])
         correlations = np.nan_to_num(shared / deviations, posinf=0.0, neginf=0.0)
     first, second = np.triu_indices(shared.shape[-1], 1)
     mean: Floats = np.clip(correlations[..., first, second].mean(axis=-1), 0, 1)
@@ -293,8 +293,8 @@ def _mean_of(shared: Floats, of: Estimate) -> Floats:
 
 def _covariance(values: Floats, n: int) -> Floats:
     """(..., settings, settings) covariance of the means of (..., settings, n) values."""
-    off = values - values.mean(axis=-1, keepdims=True)
-    covariance: Floats = off @ off.swapaxes(-1, -2) / max(n - 1, 1) / n
+    deviations = values - values.mean(axis=-1, keepdims=True)
+    covariance: Floats = deviations @ deviations.swapaxes(-1, -2) / max(n - 1, 1) / n
     return covariance
 
 

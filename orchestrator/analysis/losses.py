@@ -9,8 +9,6 @@ around the majority class, and to leave those out would hide a loss.
 A freeze that collapses is not recommended. Runs that are bad without a collapse, and rare, are not seen by a few seeds,
 whatever the method: that condition stands in every answer.
 
-The losses of each setting against its baseline, seed by seed and sentence by sentence, in points.
-
 A score is a share of 1, as the store, the metrics and plug-ins have it; a loss is in points, as the tolerance is that
 it is held against. This module is where the one becomes the other: all that follows from a loss is in points.
 
@@ -18,9 +16,9 @@ Every interval and verdict on quality starts here. A loss is the baseline's scor
 seed. Where both trials recorded what each sentence contributes to their score, it is a row of one value a sentence
 whose mean is that loss, and intervals are over seeds and sentences; else a single value, and they are over seeds alone.
 
-An answer is about runs that do not collapse, and is given only if all runs together pass as well. So a
-pair with a collapsed run is left out of `values` and `of`, unless half or more of the setting's own runs collapsed:
-then collapsing is what the setting does, and the pair counts. `of_all` has every pair.
+An answer is about runs that do not collapse, and is given only if all runs together pass as well. So a pair with a
+collapsed run is left out of `values` and `estimate`, unless half or more of the setting's own runs collapsed: then
+collapsing is what the setting does, and the pair counts. `estimate_all_runs` has every pair.
 """
 
 from __future__ import annotations
@@ -133,8 +131,8 @@ class Losses:
             items of all folds, NaN for those that a seed is not scored on.
         sizes: (documents,) sentences of each, or the folds of a cross-validation, whose `n_sentences` are all examples;
             None where neither is known.
-        of: The estimates of each setting; NaN without a pair.
-        of_all: Likewise of all pairs, with those that have a collapsed run.
+        estimate: The estimates (settings,); NaN without a pair.
+        estimate_all_runs: Likewise of all pairs, with those that have a collapsed run.
         own: How many runs of each setting collapsed.
         baseline: How many runs of its baseline did.
     """
@@ -142,8 +140,8 @@ class Losses:
     cells: pd.DataFrame
     values: tuple[Floats, ...]
     sizes: Sample | None
-    of: Estimate
-    of_all: Estimate
+    estimate: Estimate
+    estimate_all_runs: Estimate
     own: tuple[Collapses, ...]
     baseline: tuple[Collapses, ...]
 
@@ -218,19 +216,19 @@ def _by_fold(columns: Mapping[str, Any], value: str, folds: Folds) -> tuple[Fold
     (pairs, 1) where contributions are not known of all.
     """
     counts: list[_Counts] = []
-    of_each = [_losses_of(columns, np.array([row]), value, counts)[0] for row in range(len(columns["seed"]))]
+    by_pair = [_losses_of(columns, np.array([row]), value, counts)[0] for row in range(len(columns["seed"]))]
     fold_of = [Seeds.from_key(int(key)).seed % folds.n for key in columns["seed"]]
     first = {fold: row for row, fold in reversed([*enumerate(fold_of)])}  # a pair of each fold
-    same = all(len(items) == len(of_each[first[fold]]) for items, fold in zip(of_each, fold_of, strict=True))
+    same = all(len(items) == len(by_pair[first[fold]]) for items, fold in zip(by_pair, fold_of, strict=True))
     if not same or any(count.sentences is None for count in counts):  # of a fold that changed as well
         return folds, -POINTS * columns["difference"][:, None].astype(np.float64)
-    ends = np.cumsum([0, *(len(of_each[row]) for row in first.values())])
+    ends = np.cumsum([0, *(len(by_pair[row]) for row in first.values())])
     place = dict(zip(first, ends, strict=False))
-    losses = np.full((len(of_each), ends[-1]), np.nan)
-    for row, (items, fold) in enumerate(zip(of_each, fold_of, strict=True)):
+    losses = np.full((len(by_pair), ends[-1]), np.nan)
+    for row, (items, fold) in enumerate(zip(by_pair, fold_of, strict=True)):
         losses[row, place[fold] : place[fold] + len(items)] = items
     if any(counts[row].sizes is not None for row in first.values()):  # where a fold has none, sentences are documents
-        sizes = (np.ones(len(of_each[row])) if (of := counts[row].sizes) is None else of for row in first.values())
+        sizes = (np.ones(len(by_pair[row])) if (own := counts[row].sizes) is None else own for row in first.values())
         folds = folds._replace(sizes=np.concatenate([*sizes]))
     return folds, losses
 
@@ -267,10 +265,10 @@ def _by_sentence(columns: Mapping[str, Any], rows: npt.NDArray[np.intp], value: 
         if any(array is None or len(array) < 2 or len(array) != len(arrays[0]) for array in arrays):
             return None
         stack = np.stack(arrays).astype(np.float64)
-        off = columns[f"{value}{suffix}"][rows].astype(np.float64) - stack.mean(axis=1)
-        if (np.abs(off) > _SAME).any():
+        rounding = columns[f"{value}{suffix}"][rows].astype(np.float64) - stack.mean(axis=1)
+        if (np.abs(rounding) > _SAME).any():
             return None
-        sides.append(stack + off[:, None])  # they are stored in single precision
+        sides.append(stack + rounding[:, None])  # they are stored in single precision
     return None if sides[0].shape != sides[1].shape else POINTS * (sides[0] - sides[1])
 
 
@@ -278,10 +276,10 @@ def _collapses(frame: pd.DataFrame) -> dict[str, Collapses]:
     """How many runs of each cell, and baseline, collapsed, of those of which it is known."""
     flags: dict[str, list[bool]] = {cell: [] for side in ("cell", "baseline") for cell in frame[side].unique()}
     if "collapsed" in frame.columns:
-        known = np.flatnonzero(measured(frame, "collapsed"))
-        for cell, flag in zip(frame["cell"].array[known], numbers(frame, "collapsed")[known], strict=True):
+        recorded = np.flatnonzero(measured(frame, "collapsed"))
+        for cell, flag in zip(frame["cell"].array[recorded], numbers(frame, "collapsed")[recorded], strict=True):
             flags[cell].append(flag == 1)
-    return {cell: collapses(of) for cell, of in flags.items()}
+    return {cell: collapses(runs) for cell, runs in flags.items()}
 
 
 def _left_out(rows: pd.DataFrame, codes: npt.NDArray[np.intp], own: tuple[Collapses, ...]) -> npt.NDArray[np.bool_]:

@@ -53,9 +53,9 @@ class Need(NamedTuple):
 
 
 def variances_of(task: str) -> LossVariances:
-    """Those of the tasks that it is most like: a task of texts is one of classes."""
-    of = TASKS[task]
-    return FREEZEBENCH["classes" if of.head == "text" else "spans" if "spans" in of.outputs else "tags"]
+    """The variances of the FreezeBench tasks that it is most like: a task of texts is one of classes."""
+    objective = TASKS[task]
+    return FREEZEBENCH["classes" if objective.head == "text" else "spans" if "spans" in objective.outputs else "tags"]
 
 
 def decides_within(
@@ -78,26 +78,26 @@ def decides_within(
         return np.inf
     tail = adjusted_tail(FAMILY, LEAST_ALIKE * max(0.0, 1 - 2 / (seeds - 1)), ERROR)
     most = planned or seeds
-    of = expected(variances, examples, seeds, folds)
-    return shown_within(of, PlannedLooks(min(FIRST_LOOK, most), most), tail, power)
+    loss = expected(variances, examples, seeds, folds)
+    return shown_within(loss, PlannedLooks(min(FIRST_LOOK, most), most), tail, power)
 
 
 def expected(variances: LossVariances, examples: int, seeds: int, folds: int = 0) -> Estimate:
     """The estimate of a freeze that loses nothing, with the variances that are expected; arguments as above."""
     d, n = seeds - 1, examples / max(folds, 1)
     both = variances.both**2 / (n * seeds)  # E of `two_way`, and Vi below
-    of_seeds, of_examples = variances.seeds**2 / seeds + both, variances.examples**2 / n
-    variance = of_seeds + of_examples
+    v_s, v_i = variances.seeds**2 / seeds + both, variances.examples**2 / n
+    variance = v_s + v_i
     if folds:  # each seed has examples of its own, until they come round again, and E is what their variance is
         times, rounds = 1 + seeds * float(shared_by_seeds(np.array(folds))), np.bincount(np.arange(seeds) % folds)
-        both, of_examples = times * (both + of_examples / seeds), both + of_examples * ((rounds / seeds) ** 2).sum()
-        of_seeds = times * variances.seeds**2 / seeds + both
-        variance = of_seeds - both + of_examples
+        both, v_i = times * (both + v_i / seeds), both + v_i * ((rounds / seeds) ** 2).sum()
+        v_s = times * variances.seeds**2 / seeds + both
+        variance = v_s - both + v_i
     # As `two_way.moderated` would find it for settings that correlate as little as is reckoned with.
     pool_df = FAMILY * d / (1 + (FAMILY - 1) * LEAST_ALIKE**2)
-    values = (0, variance, 1, of_seeds, both, of_seeds, 0, seeds, examples, folds, FAMILY, pool_df)
-    of = Estimate(*(np.array(float(value)) for value in values))
-    return of._replace(df=variance**2 / (of.of_seeds() + of_examples**2 / (examples - max(folds, 1))))
+    values = (0, variance, 1, v_s, both, v_s, 0, seeds, examples, folds, FAMILY, pool_df)
+    loss = Estimate(*(np.array(float(value)) for value in values))
+    return loss._replace(df=variance**2 / (loss.seeds_term() + v_i**2 / (examples - max(folds, 1))))
 
 
 def growth_text(task: str, examples: int, planned: int, seeds: int) -> str:
@@ -121,11 +121,11 @@ def needed(variances: LossVariances, tolerance: float, examples: int, seeds: int
         n: next((k for k in _numbers(examples) if decides_within(variances, k, n, folds=folds) <= tolerance), None)
         for n in more
     }
-    known = {n: k for n, k in fewest.items() if k is not None}
-    if not known:
+    reachable = {n: k for n, k in fewest.items() if k is not None}
+    if not reachable:
         return None
-    n = next(n for n, k in known.items() if k <= 1.5 * min(known.values()))
-    return Need(known[n], n)
+    n = next(n for n, k in reachable.items() if k <= 1.5 * min(reachable.values()))
+    return Need(reachable[n], n)
 
 
 def _numbers(least: int) -> Iterator[int]:

@@ -1,8 +1,6 @@
 """Which rows of a frame may enter a figure, and each with that of its baseline under the same seed.
 
-Which rows may enter a figure: completed, with a value, and one a cell and seed.
-
-Trials put together with the baseline's of the same seed.
+A row may enter if its trial is completed, has a value, and is the only one of its cell and seed.
 """
 
 from __future__ import annotations
@@ -107,11 +105,11 @@ def pair(frame: pd.DataFrame, value: str = "score", keep: Iterable[str] = ()) ->
     place[cell[first]] = np.arange(len(first))
     cell, base = cell[rows], base[rows]
     seeds, seed = np.unique(frame["seed"].to_numpy()[rows], return_inverse=True)
-    at = np.full((len(names) + 1, len(seeds)), -1)  # the row of a cell and seed; the last line is of no baseline
-    at[cell, seed] = np.arange(len(rows))
-    if (at >= 0).sum() < len(rows):
+    row_of = np.full((len(names) + 1, len(seeds)), -1)  # the row of a cell and seed; the last line is of no baseline
+    row_of[cell, seed] = np.arange(len(rows))
+    if (row_of >= 0).sum() < len(rows):
         refuse_twice(frame[is_usable])
-    partner = at[base, seed]
+    partner = row_of[base, seed]
     ours, paired = cell != base, (cell != base) & (partner >= 0)
     codes = place[cell[paired]]
     n_pairs = np.bincount(codes, minlength=len(first))

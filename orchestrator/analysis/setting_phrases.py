@@ -10,7 +10,7 @@ import pandas as pd
 
 from orchestrator.config.quantities import counted
 
-Row = Mapping[str, Any]  # of `Decided.table`, or of `decide.loss_table`
+Row = Mapping[str, Any]  # of `Decision.table`, or of `decide.loss_table`
 
 
 def conditions(row: Row) -> tuple[str, str]:

@@ -188,7 +188,7 @@ def with_sentences(frame: pd.DataFrame, columns: Mapping[str, Mapping[str, np.nd
     trials = frame["trial_id"].to_numpy()
     return frame.assign(
         **{
-            name: pd.Series([of.get(i) for i in trials], index=frame.index, dtype=object)
-            for name, of in by_name.items()
+            name: pd.Series([values.get(i) for i in trials], index=frame.index, dtype=object)
+            for name, values in by_name.items()
         }
     )

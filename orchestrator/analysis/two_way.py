@@ -152,31 +152,31 @@ class Estimate(NamedTuple):
 
     @property
     def seeds_df(self) -> Floats:
-        """Degrees of freedom nu of the seeds' part, of folds D; NaN of fewer than two seeds."""
+        """(settings,) degrees of freedom nu of the seeds' part, with folds D; NaN below two seeds."""
         d = np.where(self.n_seeds > 1, self.n_seeds - 1, np.nan)
         w = PRIOR_DF / (PRIOR_DF + d)
         prior = w**2 / PRIOR_DF * (1 - 1 / self.pool)
         nu = 1 / ((1 - w) ** 2 / d + (2 * w * (1 - w) + w**2) / self.pool_df + prior)
-        of_each: Floats = np.where((self.folds > 0) & (self.n_seeds > 1), self.pool_df, nu)
-        return of_each
+        df: Floats = np.where((self.folds > 0) & (self.n_seeds > 1), self.pool_df, nu)
+        return df
 
     @property
     def seeds_share(self) -> Floats:
-        """Share of the seeds in the variance, 0..1; NaN without variance."""
+        """(settings,) share of the seeds in the variance, 0..1; NaN without variance."""
         with np.errstate(invalid="ignore", divide="ignore"):
-            of_folds = (self.seeds - self.both) / np.where(self.variance > 0, self.variance, np.nan)
-        share: Floats = np.where(self.folds > 0, of_folds, self._share(self.seeds))
+            with_folds = (self.seeds - self.both) / np.where(self.variance > 0, self.variance, np.nan)
+        share: Floats = np.where(self.folds > 0, with_folds, self._share(self.seeds))
         return share
 
     def seeds_bound(self, level: float) -> Floats:
-        """Upper bound of the seeds' part at this level."""
+        """(settings,) upper bound of the seeds' part of the variance at this level, as of normal losses."""
         nu = self.seeds_df
         with np.errstate(invalid="ignore", divide="ignore"):
             bound: Floats = self.seeds * nu / special.chdtri(nu, level)
         return bound
 
     def share_bound(self, level: float) -> Floats:
-        """Upper bound of the seeds' share, likewise."""
+        """(settings,) upper bound of the seeds' share in the variance at this level, 0..1."""
         return self._share(self.seeds_bound(level))
 
     def _share(self, seeds: Floats) -> Floats:
@@ -184,15 +184,15 @@ class Estimate(NamedTuple):
             share: Floats = seeds / np.where(self.variance > 0, self.variance - self.seeds + seeds, np.nan)
         return share
 
-    def of_seeds(self) -> Floats:
-        """The square of the seeds' part of the variance by its degrees of freedom, as `df` has it."""
+    def seeds_term(self) -> Floats:
+        """(settings,) the seeds' term of Satterthwaite's formula: their part squared by its degrees of freedom."""
         square: Floats = np.where(self.folds > 0, _fold_square(self.seeds, self.both), self.seeds**2) / self.seeds_df
         return square
 
-    def of_items(self) -> Floats:
-        """Likewise of the sentences' part."""
+    def items_term(self) -> Floats:
+        """(settings,) the sentences' term of Satterthwaite's formula: what `df` leaves beside that of the seeds."""
         with np.errstate(invalid="ignore", divide="ignore"):
-            rest: Floats = np.maximum(self.variance**2 / self.df - self.of_seeds(), 0)
+            rest: Floats = np.maximum(self.variance**2 / self.df - self.seeds_term(), 0)
         return rest
 
 
@@ -241,7 +241,10 @@ Sample = Floats | Folds
 
 
 def shared_by_seeds(folds: Floats) -> Floats:
-    """The part of the variance of one seed's loss that no further seed lessens; 0 without folds."""
+    """(settings,) share of the variance of one seed's loss that no further seed lessens, 1 / (F - 1); 0 without folds.
+
+    `folds` (settings,) is F: train sets of a cross-validation overlap, whatever the seed (Nadeau and Bengio 2003).
+    """
     share: Floats = np.where(folds > 1, 1 / np.maximum(folds - 1, 1), 0.0)
     return share
 
@@ -304,16 +307,17 @@ def estimate(losses: Floats, sizes: Sample | None = None) -> Estimate:
         raise ValueError(f"losses of {counted(n_s, 'seed')} and {counted(n_i, 'sentence')} have no mean")
     if isinstance(sizes, Folds):
         return _estimate_of_folds(losses, sizes)
-    by_seed, by_sentence = losses.mean(axis=-1), losses.mean(axis=-2)
+    by_seed, by_item = losses.mean(axis=-1), losses.mean(axis=-2)  # (..., seeds) and (..., items)
     mean = by_seed.mean(axis=-1)
-    stretch, df_i = (1.0, n_i - 1.0) if sizes is None or len(sizes) != n_i else _of_documents(sizes)
+    stretch, df_i = (1.0, n_i - 1.0) if sizes is None or len(sizes) != n_i else _documents_correction(sizes)
     own, _ = _variance_and_third(by_seed - mean[..., None])  # Vs
-    of_items = stretch * (by_sentence - mean[..., None])
-    v_i, third = _variance_and_third(of_items) if n_i > 1 else (np.zeros_like(mean),) * 2
-    both = np.zeros_like(mean)
+    v_i, third = np.zeros_like(mean), np.zeros_like(mean)
+    if n_i > 1:
+        v_i, third = _variance_and_third(stretch * (by_item - mean[..., None]))
+    both = np.zeros_like(mean)  # E
     if n_s > 1 and n_i > 1:
-        off = stretch * (losses - by_seed[..., None] - by_sentence[..., None, :] + mean[..., None, None])
-        both = (off**2).sum(axis=(-2, -1)) / ((n_s - 1) * (n_i - 1)) / (n_s * n_i)
+        residuals = stretch * (losses - by_seed[..., None] - by_item[..., None, :] + mean[..., None, None])
+        both = (residuals**2).sum(axis=(-2, -1)) / ((n_s - 1) * (n_i - 1)) / (n_s * n_i)
     v_s, rest = np.maximum(own, both), np.maximum(v_i - both, 0)  # E is in both Vs and Vi, and counts once
     v = v_s + rest
     # Equal losses are a coarse dev set and no certainty: no variance, and so no interval.
@@ -321,29 +325,30 @@ def estimate(losses: Floats, sizes: Sample | None = None) -> Estimate:
     with np.errstate(invalid="ignore", divide="ignore"):
         df = v**2 / (v_s**2 / (n_s - 1) + rest**2 / max(df_i, 1))  # Satterthwaite 1946
         skew = third / v**1.5
-    counts = (np.full(v.shape, float(n)) for n in (n_s, n_i, 0, 1, n_s - 1))
+    counts = (np.full(v.shape, float(n)) for n in (n_s, n_i, 0, 1, n_s - 1))  # a pool of the setting alone
     return Estimate(mean, v, df, v_s, both, own, skew, *counts)
 
 
 def _estimate_of_folds(losses: Floats, folds: Folds) -> Estimate:
-    """As `estimate`; all settings have the same seeds, and so the same items that are NaN."""
+    """As `estimate`, of losses that are NaN for the items of other folds; all settings have the same seeds."""
     n_s, n_i = losses.shape[-2:]
     by_seed = seed_means(losses)
     mean = by_seed.mean(axis=-1)
-    v_i, third, within, df_i = np.zeros_like(mean), np.zeros_like(mean), np.zeros_like(mean), 0.0
-    scored = ~np.isnan(losses.reshape(-1, n_s, n_i)[0])
-    for of_fold in np.unique(scored, axis=0):
-        seeds, n = (scored == of_fold).all(axis=1), int(of_fold.sum())
-        if n < 2:  # of whole seeds: what their items vary by is unknown, and counts as the seeds' own
+    v_i, third, fold_variance, df_i = np.zeros_like(mean), np.zeros_like(mean), np.zeros_like(mean), 0.0
+    is_scored = ~np.isnan(losses.reshape(-1, n_s, n_i)[0])  # (seeds, items)
+    for in_fold in np.unique(is_scored, axis=0):
+        seeds, m = (is_scored == in_fold).all(axis=1), int(in_fold.sum())
+        if m < 2:  # of whole seeds: what their items vary by is unknown, and counts as the seeds' own
             continue
-        stretch, df = (1.0, n - 1.0) if folds.sizes is None else _of_documents(folds.sizes[of_fold])
-        items = stretch * losses[..., seeds, :][..., of_fold]
-        means, share = items.mean(axis=-2), seeds.mean()
+        stretch, df = (1.0, m - 1.0) if folds.sizes is None else _documents_correction(folds.sizes[in_fold])
+        items = stretch * losses[..., seeds, :][..., in_fold]  # (..., seeds of the fold, items of the fold)
+        means, share = items.mean(axis=-2), seeds.mean()  # r_f / n
         variance, cumulant = _variance_and_third(means - means.mean(axis=-1, keepdims=True))
         v_i, third, df_i = v_i + share**2 * variance, third + share**3 * cumulant, df_i + df
-        within = within + (items.var(axis=-1, ddof=1) / n).sum(axis=-1) / n_s
-    times = 1 + n_s * shared_by_seeds(np.array(float(folds.n)))
-    own, both = times * _variance_and_third(by_seed - mean[..., None])[0], times * within / n_s
+        fold_variance = fold_variance + (items.var(axis=-1, ddof=1) / m).sum(axis=-1) / n_s  # W / m
+    overlap = 1 + n_s * shared_by_seeds(np.array(float(folds.n)))  # n (1 / n + 1 / (F - 1))
+    own = overlap * _variance_and_third(by_seed - mean[..., None])[0]
+    both = overlap * fold_variance / n_s
     v_s = np.maximum(own, both)
     v = v_s - both + v_i
     v = np.where(np.sqrt(v) <= _EQUAL * np.nanmax(np.abs(losses), axis=(-2, -1)), 0.0, v)
@@ -365,7 +370,7 @@ def _fold_square(seeds: Floats, both: Floats) -> Floats:
     return square
 
 
-def _of_documents(sizes: Floats) -> tuple[Floats, float]:
+def _documents_correction(sizes: Floats) -> tuple[Floats, float]:
     """By what the deviations of documents are stretched for an unbiased variance, and its degrees of freedom.
 
     As of the module docstring: with p the shares of the documents and q the sum of their squares, the deviation of
@@ -374,25 +379,23 @@ def _of_documents(sizes: Floats) -> tuple[Floats, float]:
     """
     share, n = sizes / sizes.sum(), len(sizes)
     q = float((share**2).sum())
-    left = 1 - 2 * share + q
-    weight = share**2 / left
+    unbiasedness = 1 - 2 * share + q
+    weight = share**2 / unbiasedness
     a_0, a_1, a_2 = (float((weight * share**power).sum()) for power in (0, 1, 2))
     cross = q**2 * a_0**2 + 2 * a_0 * a_2 + 2 * a_1**2 - 4 * q * a_0 * a_1
-    squares = float((weight**2 * (left**2 - (q - 2 * share) ** 2)).sum()) + cross
-    return np.sqrt((1 - 1 / n) / left), q**2 / squares
+    squares = float((weight**2 * (unbiasedness**2 - (q - 2 * share) ** 2)).sum()) + cross
+    return np.sqrt((1 - 1 / n) / unbiasedness), q**2 / squares
 
 
 def estimates(losses: Sequence[Floats], sizes: Sample | None = None) -> Estimate:
-    """The estimates of many (seeds, sentences) arrays of any sizes: arrays of (losses,), NaN for one without seeds.
-
-    `sizes` as of `estimate`.
-    """
-    table = np.full((len(Estimate._fields), len(losses)), np.nan)
-    table[-5:] = np.array([[0.0], [1.0], [0.0], [1.0], [0.0]])
+    """The estimates (settings,) of arrays (seeds, items) of any sizes, NaN for one without seeds; `sizes` as there."""
+    without_seeds = dict.fromkeys(Estimate._fields, np.nan)
+    without_seeds |= {"n_seeds": 0.0, "n_sentences": 1.0, "folds": 0.0, "pool": 1.0, "pool_df": 0.0}
+    table = np.array([[value] * len(losses) for value in without_seeds.values()])  # (fields, settings)
     alike = [(array.shape, np.isnan(array).tobytes() if isinstance(sizes, Folds) else b"") for array in losses]
     for kind in {kind for kind in alike if kind[0][0]}:
-        at = [place for place, other in enumerate(alike) if other == kind]
-        table[:, at] = estimate(np.stack([losses[place] for place in at]), sizes)
+        places = [place for place, other in enumerate(alike) if other == kind]
+        table[:, places] = estimate(np.stack([losses[place] for place in places]), sizes)
     return Estimate._make(table)
 
 
@@ -401,16 +404,16 @@ def seed_correlation(by_seed: Floats) -> Floats:
 
     Settings without spread count for nothing; 0 where there are no two others.
     """
-    off = by_seed - by_seed.mean(axis=-1, keepdims=True)
-    length = np.sqrt((off**2).sum(axis=-1, keepdims=True))
+    deviations = by_seed - by_seed.mean(axis=-1, keepdims=True)
+    length = np.sqrt((deviations**2).sum(axis=-1, keepdims=True))
     has_spread = length > _EQUAL * np.abs(by_seed).max(axis=-1, keepdims=True)
-    unit = np.where(has_spread, off / np.where(has_spread, length, 1), 0.0)
+    unit = np.where(has_spread, deviations / np.where(has_spread, length, 1), 0.0)
     n = has_spread.sum(axis=(-2, -1))
     mean: Floats = ((unit.sum(axis=-2) ** 2).sum(axis=-1) - n) / np.maximum(n * (n - 1), 1)
     return np.where(n > 1, mean, 0.0)
 
 
-def moderated(of: Estimate, correlation: float | Floats, among: npt.NDArray[np.bool_] | None = None) -> Estimate:
+def moderated(loss: Estimate, correlation: float | Floats, among: npt.NDArray[np.bool_] | None = None) -> Estimate:
     """The estimates (..., settings) of one question, with the variance over seeds that its settings share.
 
     Where nothing varies, a setting neither gives nor takes: equal values tell that the dev set is coarse. Nor do whole
@@ -420,51 +423,49 @@ def moderated(of: Estimate, correlation: float | Floats, among: npt.NDArray[np.b
         correlation: (...) of their losses over seeds, as of `seed_correlation`.
         among: (..., settings) which ones share it; None for all. The others keep their own.
     """
-    is_fold = of.folds > 0
-    can = (of.variance > 0) & (of.n_seeds > 1) & (~is_fold | (of.n_sentences > 1))
-    d = np.where(can if among is None else can & among, of.n_seeds - 1, 0.0)
-    n, total = (d > 0).sum(axis=-1, keepdims=True), d.sum(axis=-1, keepdims=True)
-    r_2 = np.maximum(LEAST_ALIKE, np.asarray(correlation, dtype=np.float64))[..., None] ** 2
-    overlap = 1 + of.n_seeds * shared_by_seeds(of.folds)  # 1 without folds
-    alone = np.where(d > 0, d * of.n_seeds * (of.own - of.both) / overlap, 0.0)  # NaN of one seed
+    is_fold = loss.folds > 0
+    shares = (loss.variance > 0) & (loss.n_seeds > 1) & (~is_fold | (loss.n_sentences > 1))
+    d = np.where(shares if among is None else shares & among, loss.n_seeds - 1, 0.0)
+    k, total = (d > 0).sum(axis=-1, keepdims=True), d.sum(axis=-1, keepdims=True)
+    r_squared = np.maximum(LEAST_ALIKE, np.asarray(correlation, dtype=np.float64))[..., None] ** 2
+    overlap = 1 + loss.n_seeds * shared_by_seeds(loss.folds)  # 1 without folds
+    weighted = np.where(d > 0, d * loss.n_seeds * (loss.own - loss.both) / overlap, 0.0)  # NaN of one seed
     with np.errstate(invalid="ignore", divide="ignore"):
-        shared = np.maximum(alone.sum(axis=-1, keepdims=True) / total, 0)
+        a = np.maximum(weighted.sum(axis=-1, keepdims=True) / total, 0)
         # Leave-one-out: a setting that is odd must not hide in the mean that it is held against.
-        of_others = np.maximum((alone.sum(axis=-1, keepdims=True) - alone) / (total - d), 0)
-        others_df = (total - d) / (1 + (n - 2) * r_2)
-        is_odd = of.own > special.fdtri(d, others_df, ODD) * (of.both + of_others / of.n_seeds)
+        a_of_others = np.maximum((weighted.sum(axis=-1, keepdims=True) - weighted) / (total - d), 0)
+        others_df = (total - d) / (1 + (k - 2) * r_squared)
+        is_odd = loss.own > special.fdtri(d, others_df, ODD) * (loss.both + a_of_others / loss.n_seeds)
         w = PRIOR_DF / (PRIOR_DF + d)  # Smyth 2004: the weight of the prior against d own degrees of freedom
-        drawn = np.maximum(of.both, (1 - w) * of.own + w * (of.both + shared / of.n_seeds))
-        # Of folds a setting's own part is what is left of a difference: it is all shared, or 11 % of sweeps err.
-        drawn = np.where(is_fold, of.both + shared / of.n_seeds * overlap, drawn)
-        is_drawn = (d > 0) & (n > 1) & (is_fold | ~is_odd)
-        seeds = np.where(is_drawn, drawn, of.seeds)
-        pool_df = np.where(is_drawn, total / (1 + (n - 1) * r_2), of.pool_df)
-        variance = np.where(is_drawn, of.variance - of.seeds + seeds, of.variance)
-        new = of._replace(variance=variance, seeds=seeds, pool=np.where(is_drawn, n, of.pool), pool_df=pool_df)
-        df = np.where(is_drawn, variance**2 / (new.of_seeds() + of.of_items()), of.df)
-        skew = np.where(is_drawn, of.sentence_skew * (of.variance / variance) ** 1.5, of.sentence_skew)
-    return new._replace(df=df, sentence_skew=skew)
+        common = np.maximum(loss.both, (1 - w) * loss.own + w * (loss.both + a / loss.n_seeds))
+        # With folds a setting's own part is what is left of a difference: it is all shared, or 11 % of sweeps err.
+        common = np.where(is_fold, loss.both + a / loss.n_seeds * overlap, common)
+        is_pooled = (d > 0) & (k > 1) & (is_fold | ~is_odd)
+        seeds = np.where(is_pooled, common, loss.seeds)  # Vs~
+        pool_df = np.where(is_pooled, total / (1 + (k - 1) * r_squared), loss.pool_df)  # D
+        variance = np.where(is_pooled, loss.variance - loss.seeds + seeds, loss.variance)
+        pooled = loss._replace(variance=variance, seeds=seeds, pool=np.where(is_pooled, k, loss.pool), pool_df=pool_df)
+        df = np.where(is_pooled, variance**2 / (pooled.seeds_term() + loss.items_term()), loss.df)
+        skew = np.where(is_pooled, loss.sentence_skew * (loss.variance / variance) ** 1.5, loss.sentence_skew)
+    return pooled._replace(df=df, sentence_skew=skew)
 
 
-def ends(of: Estimate, tail: float | Floats, guard: float = GUARD) -> tuple[Floats, Floats]:
-    """Lower and upper end of each loss; NaN where there is no variance to judge by.
+def ends(loss: Estimate, tail: float | Floats, guard: float = GUARD) -> tuple[Floats, Floats]:
+    """Lower and upper end (settings,) of each loss; NaN where there is no variance to judge by.
 
-    `tail` is the chance beyond each end, below 0.5: 0.025 for an interval of 95 %, 0 for ends at infinity.
+    `tail` (settings,), or one for all: the chance beyond each end, below 0.5, e.g. 0.025 for 95 %; 0 for infinite ends.
     """
-    tail = np.broadcast_to(np.asarray(tail, dtype=np.float64), of.mean.shape)
+    tail = np.broadcast_to(np.asarray(tail, dtype=np.float64), loss.mean.shape)
     with np.errstate(invalid="ignore", divide="ignore"):
-        se = np.where(of.variance > 0, np.sqrt(of.variance), np.nan)
-        t, of_seeds = (np.where(tail > 0, -special.stdtrit(df, tail), np.inf) for df in (of.df, of.seeds_df))
-        excess = np.where(tail > 0, of_seeds * (exponential_ratio(of.seeds_df + 1, tail) - 1), np.inf)
-        bound = of.seeds_bound(_BOUND)
-        share = np.maximum(bound - of.both, 0) / (of.variance - of.seeds + bound)
-        far = _standard_errors_to_end(t, np.maximum(of.sentence_skew, 0)) + np.where(
-            share > 0, guard * excess * share, 0.0
-        )
-        low = of.mean - se * _standard_errors_to_end(t, np.maximum(-of.sentence_skew, 0))
-        high = of.mean + se * far
-    return low, high
+        se = np.where(loss.variance > 0, np.sqrt(loss.variance), np.nan)
+        t, t_seeds = (np.where(tail > 0, -special.stdtrit(df, tail), np.inf) for df in (loss.df, loss.seeds_df))
+        excess = np.where(tail > 0, t_seeds * (exponential_ratio(loss.seeds_df + 1, tail) - 1), np.inf)
+        u = loss.seeds_bound(_BOUND)
+        share = np.maximum(u - loss.both, 0) / (loss.variance - loss.seeds + u)
+        below = _standard_errors_to_end(t, np.maximum(-loss.sentence_skew, 0))
+        above = _standard_errors_to_end(t, np.maximum(loss.sentence_skew, 0))
+        above = above + np.where(share > 0, guard * excess * share, 0.0)
+    return loss.mean - se * below, loss.mean + se * above
 
 
 def interval(losses: Floats, level: float = 0.95, sizes: Sample | None = None) -> TwoWayInterval:
@@ -490,23 +491,23 @@ def interval(losses: Floats, level: float = 0.95, sizes: Sample | None = None) -
     is_known = np.isfinite(values).any(axis=1) if isinstance(sizes, Folds) else np.isfinite(values)
     if not is_known.all():
         raise ValueError(f"{int((~is_known).sum())} of {is_known.size} values are not finite")
-    of = estimate(values, sizes)
+    loss = estimate(values, sizes)
     n_seeds, n_items = len(values), sizes.examples if isinstance(sizes, Folds) else values.shape[1] if two_way else None
-    low, high = ends(of, (1 - level) / 2)
-    has_interval = n_seeds > 1 and bool(of.variance > 0)
+    low, high = ends(loss, (1 - level) / 2)
+    has_interval = n_seeds > 1 and bool(loss.variance > 0)
     note = (
         "" if has_interval else "one seed: an interval needs two" if n_seeds == 1 else "all values are equal: no spread"
     )
     return TwoWayInterval(
-        mean=float(of.mean),
+        mean=float(loss.mean),
         low=float(low) if has_interval else None,
         high=float(high) if has_interval else None,
         level=level,
-        se=float(np.sqrt(of.variance)) if n_seeds > 1 else None,
-        df=float(of.df) if has_interval else None,
+        se=float(np.sqrt(loss.variance)) if n_seeds > 1 else None,
+        df=float(loss.df) if has_interval else None,
         n_seeds=n_seeds,
         n_sentences=n_items,
-        seeds_share=float(of.seeds_share) if has_interval else None,
+        seeds_share=float(loss.seeds_share) if has_interval else None,
         ranges_over="seeds and sentences" if n_items is not None else "seeds (on this dev set)",
         note=note,
     )
@@ -520,27 +521,27 @@ def verdict(low: float, high: float, tolerance: float) -> Verdict:
 
 
 def chance_within(mean: Floats, variance: Floats, df: Floats, tolerance: float) -> Floats:
-    """How likely losses are at most the tolerance, all in points; NaN without a variance. It is never a verdict.
+    """How likely each loss (settings,) is at most the tolerance, in points; NaN without a variance. Never a verdict.
 
     The posterior of a weak prior, normal with mean 0 and a standard deviation of `PRIOR_SD`, at one look: where a loss
     is the tolerance itself, who acts on 95 % errs in 12 %.
     """
     with np.errstate(invalid="ignore", divide="ignore"):
-        known = np.where(variance > 0, variance, np.nan)
-        shrunk = PRIOR_SD**2 / (PRIOR_SD**2 + known)
-        chance: Floats = special.stdtr(df, (tolerance - shrunk * mean) / np.sqrt(shrunk * known))
+        measured = np.where(variance > 0, variance, np.nan)
+        shrunk = PRIOR_SD**2 / (PRIOR_SD**2 + measured)
+        chance: Floats = special.stdtr(df, (tolerance - shrunk * mean) / np.sqrt(shrunk * measured))
     return chance
 
 
-def _variance_and_third(off: Floats) -> tuple[Floats, Floats]:
+def _variance_and_third(deviations: Floats) -> tuple[Floats, Floats]:
     """Variance (NaN of one value) and third cumulant (0 below three) of the mean of n values.
 
     `off` (..., n) are their deviations from it.
     """
-    n = off.shape[-1]
-    squares = (off**2).sum(axis=-1)
+    n = deviations.shape[-1]
+    squares = (deviations**2).sum(axis=-1)
     variance = squares / (n - 1) / n if n > 1 else np.full(squares.shape, np.nan)
-    third = (off**3).sum(axis=-1) / ((n - 1) * (n - 2)) / n if n > 2 else np.zeros(squares.shape)
+    third = (deviations**3).sum(axis=-1) / ((n - 1) * (n - 2)) / n if n > 2 else np.zeros(squares.shape)
     return variance, third
 
 
@@ -551,17 +552,17 @@ def _standard_errors_to_end(t: Floats, skew: Floats) -> Floats:
 
 
 def exponential_ratio(n: Floats, tail: Floats) -> Floats:
-    """How much farther an end lies for n exponential losses than Student's, at least 1; tails below 0.0001 as there.
+    """(settings,) distance of an end for n exponential losses over Student's, at least 1, by tail (settings,).
 
     With n such losses the sum S is independent of the sample's shape p (uniform on the simplex), and Student's
     statistic is below -c if and only if S <= n / (1 + c sqrt(n) sd(p)): so its chance is a mean of gamma distribution
-    functions over shapes, of which the table holds the exact distances.
+    functions over shapes, of which the table holds the exact distances. Tails below 0.0001 count as 0.0001.
     """
     z, grid = -special.ndtri(np.clip(tail, _TAILS[-1], _TAILS[0])), -special.ndtri(_TAILS)
     rows = np.stack([np.interp(z, grid, row) for row in _RATIOS])  # (numbers of seeds, ...)
-    at = np.interp(np.clip(n, _SEEDS[0], _SEEDS[-1]), _SEEDS, np.arange(len(_SEEDS)))
-    below = np.minimum(np.nan_to_num(at).astype(np.intp), len(_SEEDS) - 2)
+    position = np.interp(np.clip(n, _SEEDS[0], _SEEDS[-1]), _SEEDS, np.arange(len(_SEEDS)))
+    below = np.minimum(np.nan_to_num(position).astype(np.intp), len(_SEEDS) - 2)
     low, high = (np.take_along_axis(rows, index[None], axis=0)[0] for index in (below, below + 1))
-    ratio = low + (high - low) * (at - below)
+    ratio = low + (high - low) * (position - below)
     farther: Floats = 1 + (ratio - 1) * np.sqrt(_SEEDS[-1] / np.maximum(n, _SEEDS[-1]))
     return farther

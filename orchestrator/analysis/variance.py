@@ -67,14 +67,14 @@ def anova(frame: pd.DataFrame, factors: Sequence[str], value: str = "score") -> 
     lines = [_line(name, full, _fit(scores, _without(dummies, name)), total) for name in dummies]
     table = pd.DataFrame(lines).sort_values("sum_sq", ascending=False, kind="stable")
     df_left = full.df
-    left = full.sum_sq if df_left else 0.0
-    shared = total - left - float(table["sum_sq"].sum())  # below 0 where factors suppress each other
+    residual = full.sum_sq if df_left else 0.0
+    shared = total - residual - float(table["sum_sq"].sum())  # below 0 where factors suppress each other
     rest = (
         [{"factor": SHARED, "df": 0, "sum_sq": shared, "eta_sq": shared / total}] if abs(shared) > 1e-9 * total else []
     )
-    rest += [{"factor": "residual", "df": df_left, "sum_sq": left, "eta_sq": left / total}]
+    rest += [{"factor": "residual", "df": df_left, "sum_sq": residual, "eta_sq": residual / total}]
     table = pd.concat([table, pd.DataFrame(rest)], ignore_index=True).assign(n=len(rows))
-    return Anova(table[_COLUMNS], dropped, len(rows), 1 - left / total)
+    return Anova(table[_COLUMNS], dropped, len(rows), 1 - residual / total)
 
 
 def _kept(rows: pd.DataFrame, factors: Sequence[str]) -> tuple[dict[str, Floats], dict[str, str]]:
@@ -121,20 +121,20 @@ class _Fit(NamedTuple):
 def _fit(scores: Floats, parts: Sequence[Floats]) -> _Fit:
     """The fit of scores (trials,) by the mean and the dummies of each part (trials, levels - 1)."""
     basis = _orthonormal_basis(len(scores), parts)
-    left = scores - basis @ (basis.T @ scores)
-    return _Fit(float(left @ left), len(scores) - basis.shape[1])
+    residuals = scores - basis @ (basis.T @ scores)
+    return _Fit(float(residuals @ residuals), len(scores) - basis.shape[1])
 
 
 def _line(name: str, full: _Fit, reduced: _Fit, total: float) -> dict[str, Any]:
     """A factor's row; `df` is what it adds to the others: below levels - 1 where it overlaps them."""
     df = reduced.df - full.df
     added = max(0.0, reduced.sum_sq - full.sum_sq)
-    left = full.sum_sq if full.df else 0.0
+    residual = full.sum_sq if full.df else 0.0
     line = {"factor": name, "df": df, "sum_sq": added, "eta_sq": min(1.0, added / total)}
     line |= dict.fromkeys(("low", "high", "f", "p"), np.nan)
-    line["partial_eta_sq"] = added / (added + left) if added + left > 0 else np.nan
-    if full.df and left > 0:
-        mean_square = left / full.df
+    line["partial_eta_sq"] = added / (added + residual) if added + residual > 0 else np.nan
+    if full.df and residual > 0:
+        mean_square = residual / full.df
         f = added / df / mean_square
         low, high = (end * mean_square for end in _noncentrality(f, df, full.df))
         others = total - added

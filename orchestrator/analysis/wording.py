@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from orchestrator.analysis.decide import Baseline, Decided
+from orchestrator.analysis.decide import Baseline, Decision
 from orchestrator.analysis.decision_plan import ERROR, FIRST_LOOK, MIN_SAVING, labels_that_show, resolved_points
 from orchestrator.analysis.freeze_names import dropout_sentence, parts, strip_and_word
 from orchestrator.analysis.looks import KEPT
@@ -88,172 +88,179 @@ class AnswerWords(NamedTuple):
         return f"{self.headline}{self.condition}: {' '.join(filter(None, rest))}"
 
 
-def answer_words(of: Decided, with_dropout: bool | None = None) -> AnswerWords:
+def answer_words(decision: Decision, with_dropout: bool | None = None) -> AnswerWords:
     """What to freeze, or why that is not known and what to do: the words of every surface.
 
     Args:
         with_dropout: Whether frozen layers ran with dropout; None where that is not known, and nothing is said of it.
     """
-    headline, figures = _headline_and_figures(of)
+    headline, figures = _headline_and_figures(decision)
     notes: list[str] = []
-    if of.chosen is not None:
-        notes += _conditions(of.chosen, of)
-    begun = of.outcome == "not learned" or (of.table["n_run"] > 0).any()
-    if begun and (left_out := left_out_sentence(of)):
+    if decision.chosen is not None:
+        notes += _conditions(decision.chosen, decision)
+    begun = decision.outcome == "not learned" or (decision.table["n_run"] > 0).any()
+    if begun and (left_out := left_out_sentence(decision)):
         notes.append(left_out)
-    if of.subject is not None and with_dropout is not None:
+    if decision.subject is not None and with_dropout is not None:
         notes.append(dropout_sentence(with_dropout))
     return AnswerWords(
         headline=headline,
-        in_passing=_in_passing(headline, of),
-        brief=_brief(of),
-        condition=f", within {counted(of.plan.tolerance, 'point')}" if of.chosen is not None else "",
+        in_passing=_in_passing(headline, decision),
+        brief=_brief(decision),
+        condition=f", within {counted(decision.plan.tolerance, 'point')}" if decision.chosen is not None else "",
         figures=figures,
-        trade_offs=trade_off_sentence(of),
+        trade_offs=trade_off_sentence(decision),
         notes=tuple(notes),
     )
 
 
-def _headline_and_figures(of: Decided) -> tuple[str, str]:
-    if of.table.empty:
+def _parts(row: Row, decision: Decision) -> str:
+    return parts(row["freeze"], decision.n_layers)
+
+
+def _headline_and_figures(decision: Decision) -> tuple[str, str]:
+    if decision.table.empty:
         return NOT_DECIDED, NO_CANDIDATES
-    if of.outcome == "not learned":
-        return NOT_LEARNED, _not_learned(of)
-    if of.chosen is not None:
-        return f"Freeze {parts(of.chosen['freeze'], of.n_layers)}", _lost_and_saved(of.chosen, of)
-    if of.outcome == "freeze nothing":
-        return "Freeze nothing", _freeze_nothing(of)
-    if of.outcome == "not worth it":
-        return "Not worth it", _not_worth_it(of)
-    if of.is_vacuous:
-        return NOT_DECIDED, _gives_up_all(of)
-    if not (of.table["n_run"] > 0).any():
-        n_diverged, n_trials = of.baseline.diverged
+    if decision.outcome == "not learned":
+        return NOT_LEARNED, _not_learned(decision)
+    if decision.chosen is not None:
+        return f"Freeze {_parts(decision.chosen, decision)}", _lost_and_saved(decision.chosen, decision)
+    if decision.outcome == "freeze nothing":
+        return "Freeze nothing", _freeze_nothing(decision)
+    if decision.outcome == "not worth it":
+        return "Not worth it", _not_worth_it(decision)
+    if decision.is_vacuous:
+        return NOT_DECIDED, _gives_up_all(decision)
+    if not (decision.table["n_run"] > 0).any():
+        n_diverged, n_trials = decision.baseline.diverged
         if n_diverged and n_diverged == n_trials:
             text = f"the trials of the baseline (freeze: none) diverged ({n_diverged} of {n_trials})."
             return NOT_DECIDED, f"{text} {LOWER_RATE}"
-        return NOT_YET, NO_PAIRS if (of.table["n_baseline"] > 0).any() else NO_BASELINE
-    return NOT_YET if of.may_be_decided else NOT_DECIDED, _not_decided(of)
+        return NOT_YET, NO_PAIRS if (decision.table["n_baseline"] > 0).any() else NO_BASELINE
+    return NOT_YET if decision.may_be_decided else NOT_DECIDED, _not_decided(decision)
 
 
-def _in_passing(headline: str, of: Decided) -> str:
-    more = of.takes("further_seeds")
-    if of.outcome == "not decided" and more:
+def _in_passing(headline: str, decision: Decision) -> str:
+    more = decision.takes("further_seeds")
+    if decision.outcome == "not decided" and more:
         return f"about {counted(more, 'more seed')} to decide"
     return f"{headline[0].lower()}{headline[1:]}"
 
 
-def _brief(of: Decided) -> str:
+def _brief(decision: Decision) -> str:
     """As `Loses 0.4 points (loss -0.1 to 1.0); saves 12 % of the training FLOPs.` has it, of the answer's subject."""
-    row = of.subject
+    row = decision.subject
     if row is None or not math.isfinite(row["loss"]):
         return ""
     text = loss_text(row, 1)
-    text = text.capitalize() if of.chosen is not None else f"Freezing {parts(row['freeze'], of.n_layers)} {text}"
-    text = f"{text}{'' if of.is_decided else ' so far'}; {saves_text(row)}".removesuffix("; ")
+    text = text.capitalize() if decision.chosen is not None else f"Freezing {_parts(row, decision)} {text}"
+    text = f"{text}{'' if decision.is_decided else ' so far'}; {saves_text(row)}".removesuffix("; ")
     return f"{text}. It {row['froze']}." if row["froze"] else f"{text}."
 
 
-def _lost_and_saved(row: Row, of: Decided) -> str:
+def _lost_and_saved(row: Row, decision: Decision) -> str:
     """What is lost and saved, and how sure that is.
 
     `it loses 0.39 points (-0.04 to 0.95) and saves 52 % of the training FLOPs; 3 seeds, 200 dev sentences.`
     """
     changing = row["froze"] and f"; it {row['froze']}"
     many = f"; {row['collapses'].partition(';')[0]}" if row["collapsed"] else ""
-    return f"it {lost(row)} and saves {share_text(row)} of the {SAVED[of.cost]}; {rests_on(row)}{many}{changing}."
+    return f"it {lost(row)} and saves {share_text(row)} of the {SAVED[decision.cost]}; {rests_on(row)}{many}{changing}."
 
 
-def _conditions(row: Row, of: Decided) -> tuple[str, ...]:
+def _conditions(row: Row, decision: Decision) -> tuple[str, ...]:
     """Under which conditions a recommendation holds, and what may be better still, a sentence each."""
     notes = [*conditions(row), f"The median loss is {row['median']:z.2f} points."]
-    nearest = of.nearest
-    if nearest is not None and nearest["loss"] <= of.plan.tolerance:
-        more = parts(nearest["freeze"], of.n_layers)
+    nearest = decision.nearest
+    if nearest is not None and nearest["loss"] <= decision.plan.tolerance:
+        more = parts(nearest["freeze"], decision.n_layers)
         notes.append(f"About {takes_text(nearest)} may allow {more}, which would save {100 * nearest['saved']:.0f} %.")
     return tuple(notes)
 
 
-def _freeze_nothing(of: Decided) -> str:
-    limit = counted(of.plan.tolerance, "point")
-    refused = of.candidates[of.candidates["excess_p"] <= of.plan.error]
-    lost = of.candidates[of.candidates["verdict"] == BEYOND].sort_values("loss")
+def _freeze_nothing(decision: Decision) -> str:
+    limit = counted(decision.plan.tolerance, "point")
+    refused = decision.candidates[decision.candidates["excess_p"] <= decision.plan.error]
+    lost = decision.candidates[decision.candidates["verdict"] == BEYOND].sort_values("loss")
     if lost.empty:
         row = refused.iloc[0].to_dict()
-        return f"{parts(row['freeze'], of.n_layers)} collapses more often than the baseline. {seen(row)}"
+        return f"{_parts(row, decision)} collapses more often than the baseline. {seen(row)}"
     least = lost.iloc[0].to_dict()
-    text = f"{parts(least['freeze'], of.n_layers)} is shown to cost more than {limit}: it {lost_and_rests_on(least)}."
-    if len(of.candidates) == 1:
+    text = f"{_parts(least, decision)} is shown to cost more than {limit}: it {lost_and_rests_on(least)}."
+    if len(decision.candidates) == 1:
         return text
     others = "the others worth having cost more"  # each by its own interval: none follows from another
     return f"{text} {others.capitalize()}, too{', or collapse more often than the baseline' * (len(refused) > 0)}."
 
 
-def _not_worth_it(of: Decided) -> str:
+def _not_worth_it(decision: Decision) -> str:
     """`nothing within 1 point saves more than 1.3 % of the training FLOPs; ...`."""
-    saving, limit = SAVED[of.cost], counted(of.plan.tolerance, "point")
-    small = of.table[of.table["in_budget"] & ~of.table["worth_having"]]
+    saving, limit = SAVED[decision.cost], counted(decision.plan.tolerance, "point")
+    small = decision.table[decision.table["in_budget"] & ~decision.table["worth_having"]]
     within = small[small["verdict"] == WITHIN]
     most = (within if len(within) else small)["saved"].max()
-    if of.candidates.empty:
-        text = f"nothing in this sweep saves {percent(of.plan.min_saving)} of the {saving}, at most {percent(most)}"
+    if decision.candidates.empty:
+        least = percent(decision.plan.min_saving)
+        text = f"nothing in this sweep saves {least} of the {saving}, at most {percent(most)}"
         return f"{text}. {TRAIN_ALL}" if most > 0 else f"nothing in this sweep saves {saving}. {TRAIN_ALL}"
-    row = of.candidates[of.candidates["loss"].notna()].sort_values("loss").iloc[0].to_dict()
+    row = decision.candidates[decision.candidates["loss"].notna()].sort_values("loss").iloc[0].to_dict()
     interval = "" if not math.isfinite(row["high"]) else f" ({row['low']:z.1f} to {row['high']:z.1f})"
     return (
-        f"nothing within {limit} saves more than {percent(most)} of the {saving}; {parts(row['freeze'], of.n_layers)} "
+        f"nothing within {limit} saves more than {percent(most)} of the {saving}; {_parts(row, decision)} "
         f"saves {percent(row['saved'])} for {row['loss']:z.1f} points{interval}. {TRAIN_ALL}"
     )
 
 
-def _gives_up_all(of: Decided) -> str:
-    learned = f"the baseline scores {of.baseline.gain:.1f} above the best constant prediction"
-    limit = counted(of.plan.tolerance, "point")
+def _gives_up_all(decision: Decision) -> str:
+    learned = f"the baseline scores {decision.baseline.gain:.1f} above the best constant prediction"
+    limit = counted(decision.plan.tolerance, "point")
     return f"a tolerance of {limit} gives up all that was learned, as {learned}. Ask with a smaller one."
 
 
-def _not_decided(of: Decided) -> str:
+def _not_decided(decision: Decision) -> str:
     """Why nothing is recommended yet, and what would decide it."""
-    limit, table = counted(of.plan.tolerance, "point"), of.table[of.table["in_budget"]]
+    limit, table = counted(decision.plan.tolerance, "point"), decision.table[decision.table["in_budget"]]
     fit = table[table["worth_having"]]
     if fit.empty:
-        least = f"{percent(of.plan.min_saving)} of the {SAVED[of.cost]}"
+        least = f"{percent(decision.plan.min_saving)} of the {SAVED[decision.cost]}"
         return f"no setting within the budget is known to save {least}."
     paired = fit[fit["n_pairs"] > 0]
     if paired.empty:
         return f"in every pair of runs, one or both learned nothing. {TRY}"
-    barred = fit[(fit["barred"] != "") & ((fit["verdict"] == WITHIN) | (of.open.empty & (fit["verdict"] != BEYOND)))]
+    may_pass = (fit["verdict"] == WITHIN) | (decision.open.empty & (fit["verdict"] != BEYOND))
+    barred = fit[(fit["barred"] != "") & may_pass]
     if len(barred):
         row = barred.iloc[0].to_dict()
-        return f"{parts(row['freeze'], of.n_layers)} is not recommended, as {row['barred']}. {seen(row)}"
-    if of.alike is not None:
-        return _no_difference(of.alike, of)
+        return f"{_parts(row, decision)} is not recommended, as {row['barred']}. {seen(row)}"
+    if decision.alike is not None:
+        return _no_difference(decision.alike, decision)
     if not paired["high"].notna().any():
         # The one with the most seeds says best how little is known.
         row = paired.sort_values("n_pairs", ascending=False, kind="stable").iloc[0].to_dict()
         takes = f" It takes {FIRST_LOOK} seeds or more." if row["n_pairs"] < FIRST_LOOK else ""
-        takes = takes if of.nearest is None else f" About {takes_text(of.nearest)} would probably decide it."
-        return f"{too_few(row)} ({parts(row['freeze'], of.n_layers)}).{takes}"
-    row = dict(of.subject or {})
-    row |= of.missing.loc[of.table["cell"] == row["cell"]].iloc[0].to_dict()
-    text = f"freezing {parts(row['freeze'], of.n_layers)} {lost_and_rests_on(row)} so far"
+        if decision.nearest is not None:
+            takes = f" About {takes_text(decision.nearest)} would probably decide it."
+        return f"{too_few(row)} ({_parts(row, decision)}).{takes}"
+    row = dict(decision.subject or {})
+    row |= decision.missing.loc[decision.table["cell"] == row["cell"]].iloc[0].to_dict()
+    text = f"freezing {_parts(row, decision)} {lost_and_rests_on(row)} so far"
     text += f", which is not shown to be at most {limit}"
-    takes = takes_text(row) or _both(row, of)  # alone, else seeds and sentences together
+    takes = takes_text(row) or _both(row, decision)  # alone, else seeds and sentences together
     if not takes:
         return f"{text}; further seeds or {items_of(row)} are unlikely to decide it. {LARGER}"
     if not pd.isna(row["n_folds"]) and pd.isna(row["further_seeds"]):
         text += ", and seeds alone will not decide it, as all share the same examples"
-    side = "within" if row["loss"] <= of.plan.tolerance else "more than"
+    side = "within" if row["loss"] <= decision.plan.tolerance else "more than"
     return f"{text}; about {takes} would probably show that it is {side} {limit}."
 
 
-def _no_difference(row: Row, of: Decided) -> str:
+def _no_difference(row: Row, decision: Decision) -> str:
     """`no difference seen ...; this dev split resolves 6.9 points; about 300 sentences would do`."""
     seeds = counted(int(row["n_pairs"]), "seed")
-    text = f"no difference seen in {seeds} ({parts(row['freeze'], of.n_layers)})"
+    text = f"no difference seen in {seeds} ({_parts(row, decision)})"
     if pd.isna(row["n_sentences"]):
         return f"{text}; the scores of this dev set are too coarse for one. A larger dev split may show it."
-    n, wanted = int(row["n_sentences"]), labels_that_show(of.plan.tolerance)
+    n, wanted = int(row["n_sentences"]), labels_that_show(decision.plan.tolerance)
     if pd.isna(row["n_folds"]):
         text += f"; this dev split of {n:,} sentences resolves {resolved_points(n):.1f} points"
     else:
@@ -261,7 +268,8 @@ def _no_difference(row: Row, of: Decided) -> str:
         text += f"; {folds} folds of {n:,} examples resolve {resolved_points(n):.1f} points"
     if n >= wanted:
         return f"{text}. Further seeds or a larger dev split may show one."
-    return f"{text}; about {wanted:,} would do: there a loss of {counted(of.plan.tolerance, 'point')} would be seen."
+    loss = counted(decision.plan.tolerance, "point")
+    return f"{text}; about {wanted:,} would do: there a loss of {loss} would be seen."
 
 
 def not_learned(base: Baseline) -> str:
@@ -273,23 +281,23 @@ def not_learned(base: Baseline) -> str:
     return f"{text}: it scores {base.score:.1f}, {above} the {base.constant:.1f} of the best constant prediction"
 
 
-def _not_learned(of: Decided) -> str:
-    base, text = of.baseline, not_learned(of.baseline)
+def _not_learned(decision: Decision) -> str:
+    base, text = decision.baseline, not_learned(decision.baseline)
     if base.runs.collapsed:
         text += f"; {base.runs.collapsed} of {counted(base.runs.runs, 'run')} learned nothing"
     return f"{text}. So no freeze can be judged by it. {TRY}"
 
 
-def trade_off_sentence(of: Decided) -> str:
+def trade_off_sentence(decision: Decision) -> str:
     """What each tolerance buys, in one sentence; empty where there is no interval."""
-    bought = of.trade_offs
-    if not bought or (len(bought) == 1 and of.outcome == "freeze"):
+    bought = decision.trade_offs
+    if not bought or (len(bought) == 1 and decision.outcome == "freeze"):
         return ""
     texts = [
-        f"{_up(trade_off.tolerance)} points: {parts(trade_off.freeze, of.n_layers)} ({percent(trade_off.saved)})"
+        f"{_up(trade_off.tolerance)} points: {parts(trade_off.freeze, decision.n_layers)} ({percent(trade_off.saved)})"
         for trade_off in bought[:_MOST_TRADE_OFFS]
     ]
-    return f"What each tolerance buys: {'; '.join([*texts, *beyond_texts(of.n_beyond)])}."
+    return f"What each tolerance buys: {'; '.join([*texts, *beyond_texts(decision.n_beyond)])}."
 
 
 def beyond_texts(n: int) -> list[str]:
@@ -303,9 +311,9 @@ def _up(points: float) -> str:
     return f"{math.ceil(points * 10 - 1e-6) / 10:g}"
 
 
-def _both(row: Row, of: Decided) -> str:
+def _both(row: Row, decision: Decision) -> str:
     """`7 more seeds and 600 more dev sentences`, where neither alone would do; empty if both would not."""
-    seeds, sentences = of.looks.planned - row["n_run"], row["sentences_with_all_seeds"]
+    seeds, sentences = decision.looks.planned - row["n_run"], row["sentences_with_all_seeds"]
     if pd.isna(sentences) or not sentences or seeds <= 0:
         return ""
     return f"{counted(int(seeds), 'more seed')} and {sentences:,} more {items_of(row)} together"
@@ -318,44 +326,44 @@ class _LeftOut(NamedTuple):
     why: str
 
 
-def excluded(of: Decided) -> dict[str, int]:
+def excluded(decision: Decision) -> dict[str, int]:
     """How many settings the answer does not consider, by reason."""
     counts: dict[str, int] = {}
-    for kind, named in _left_out(of).items():
+    for kind, named in _left_out(decision).items():
         counts[kind] = len(named)
     return counts
 
 
-def left_out_sentence(of: Decided) -> str:
+def left_out_sentence(decision: Decision) -> str:
     """Which settings the answer does not consider, and why; empty if none.
 
     A setting that is the only one with its reason is named, others are counted.
     """
-    groups = _left_out(of)
+    groups = _left_out(decision)
     if not groups:
         return ""
     texts = [named[0] if len(named) == 1 else f"{len(named)} settings ({kind})" for kind, named in groups.items()]
     return f"Not considered: {'; '.join(texts)}."
 
 
-def _left_out(of: Decided) -> dict[str, list[str]]:
-    looked = bool((of.table["n_run"] >= of.looks.first).any())
+def _left_out(decision: Decision) -> dict[str, list[str]]:
+    looked = bool((decision.table["n_run"] >= decision.looks.first).any())
     groups: dict[str, list[str]] = {}
-    for row in of.table.to_dict("records"):
-        reason = _why(row, of) or (_incomplete(row, of) if looked else None)
+    for row in decision.table.to_dict("records"):
+        reason = _why(row, decision) or (_incomplete(row, decision) if looked else None)
         if reason is not None:
-            groups.setdefault(reason.kind, []).append(f"{parts(row['freeze'], of.n_layers)} ({reason.why})")
+            groups.setdefault(reason.kind, []).append(f"{_parts(row, decision)} ({reason.why})")
     return groups
 
 
-def _incomplete(row: Row, of: Decided) -> _LeftOut | None:
-    if row["n_run"] >= of.looks.first:
+def _incomplete(row: Row, decision: Decision) -> _LeftOut | None:
+    if row["n_run"] >= decision.looks.first:
         return None
     return _LeftOut("too few seeds", f"only {counted(int(row['n_run']), 'seed')}")
 
 
-def _why(row: Row, of: Decided) -> _LeftOut | None:
-    saving = SAVED[of.cost]
+def _why(row: Row, decision: Decision) -> _LeftOut | None:
+    saving = SAVED[decision.cost]
     if not row["n_pairs"]:
         if row["n_run"]:
             return _LeftOut("every pair has a collapsed run", "every pair has a collapsed run")
@@ -370,23 +378,24 @@ def _why(row: Row, of: Decided) -> _LeftOut | None:
         return _LeftOut(f"no less {saving}", f"saves no {saving}")
     if row["worth_having"]:
         return None
-    least = percent(of.plan.min_saving)
-    if row["saved"] >= of.plan.min_saving:
+    least = percent(decision.plan.min_saving)
+    if row["saved"] >= decision.plan.min_saving:
         return _LeftOut(f"{saving} not shown to be saved", f"not shown to save {saving}: {share_text(row)}")
     return _LeftOut(f"saves less than {least}", f"saves {percent(row['saved'])}, less than {least}")
 
 
-def so_far(corpus: str, words: AnswerWords, of: Decided) -> str:
+def so_far(corpus: str, words: AnswerWords, decision: Decision) -> str:
     """The answer of a sweep that still runs, in a line: what its tolerance buys so far, else the next that buys any."""
-    if of.chosen is not None:
-        return f"so far  {corpus}: {escaped(words.in_passing)}{words.condition}, saves {100 * of.chosen['saved']:.0f} %"
-    limit = of.plan.tolerance
-    bought = next((trade_off for trade_off in of.trade_offs if trade_off.tolerance > limit), None)
+    if decision.chosen is not None:
+        saved = f"saves {100 * decision.chosen['saved']:.0f} %"
+        return f"so far  {corpus}: {escaped(words.in_passing)}{words.condition}, {saved}"
+    limit = decision.plan.tolerance
+    bought = next((trade_off for trade_off in decision.trade_offs if trade_off.tolerance > limit), None)
     text = f"so far  {corpus}: {words.headline.lower()} within {counted(limit, 'point')}"
     if bought is None:
         return text
     within = counted(tolerance_that_buys(bought.tolerance), "point")
-    return f"{text}; within {within} {bought_text(bought.freeze, bought.saved, of.n_layers or 0)}"
+    return f"{text}; within {within} {bought_text(bought.freeze, bought.saved, decision.n_layers or 0)}"
 
 
 def bought_text(freeze: str, saved: float, n_layers: int) -> str:

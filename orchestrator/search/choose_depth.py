@@ -26,7 +26,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from orchestrator.analysis.decide import Decided
+from orchestrator.analysis.decide import Decision
 from orchestrator.analysis.further_seeds import chances_within
 from orchestrator.analysis.rows import ROUNDING, numbers
 from orchestrator.analysis.two_way import BEYOND, Estimate
@@ -63,7 +63,7 @@ class Want(NamedTuple):
 
 
 def wants(
-    of: Decided,
+    of: Decision,
     tried: Sequence[Collection[int]],
     seeds: Sequence[int],
     expected: Sequence[float],
@@ -84,7 +84,7 @@ def wants(
     return _Search(of, tried, seeds, expected, budget).wants()
 
 
-def why(of: Decided, tried: Sequence[Collection[int]], seeds: Sequence[int], expected: Sequence[float]) -> Why:
+def why(of: Decision, tried: Sequence[Collection[int]], seeds: Sequence[int], expected: Sequence[float]) -> Why:
     """Why the search ended: nothing is open (`decided`); what is open has next to no chance to be shown by the planned
     seeds (`hopeless`), lost the same under every seed (`no_spread`), or has used up its seeds; or it is `open`.
     """
@@ -101,7 +101,7 @@ class _Search:
 
     def __init__(
         self,
-        of: Decided,
+        of: Decision,
         tried: Sequence[Collection[int]],
         seeds: Sequence[int],
         expected: Sequence[float],

@@ -16,7 +16,7 @@ import numpy as np
 from orchestrator.analysis.answer import answers
 from orchestrator.analysis.answer_text import curve_lines, lines_of
 from orchestrator.analysis.cells import by_cell
-from orchestrator.analysis.decide import Decided, decide, loss_table
+from orchestrator.analysis.decide import Decision, decide, loss_table
 from orchestrator.analysis.setting_phrases import lost, rests_on
 from orchestrator.analysis.trial_frame import trial_frame, with_sentences
 from orchestrator.execution.trial_queue import Chances, Source
@@ -96,7 +96,7 @@ class DepthSearch(Source):
         self._used: set[str] = set()
         self._most_running = 1
         self._took: dict[str, float] = {}  # seconds of the trials that ended here
-        self._decided: Decided | None = None  # by the trials that have ended
+        self._decided: Decision | None = None  # by the trials that have ended
         self._wants: list[Want] = []
 
     @property
@@ -143,7 +143,7 @@ class DepthSearch(Source):
         self._ended[spec.trial_id], self._sentences[spec.trial_id] = row, trial.sentences
         self._decided = None
 
-    def decided(self) -> Decided:
+    def decided(self) -> Decision:
         """What the trials so far decide: that of `permafrost answer`."""
         if self._decided is None:
             self._decided = decide(self._frame(), self._plan)
@@ -151,8 +151,8 @@ class DepthSearch(Source):
             self._wants = [] if is_known and self._decided.is_vacuous else self._wanted(self._decided)
         return self._decided
 
-    def _wanted(self, of: Decided) -> list[Want]:
-        return wants(of, self._tried(), self._seeds, self._depths.savings, self._budget())
+    def _wanted(self, decision: Decision) -> list[Want]:
+        return wants(decision, self._tried(), self._seeds, self._depths.savings, self._budget())
 
     def _frame(self, split: str = "dev") -> pd.DataFrame:
         frame, columns = trial_frame(self._specs, self._ended.values()), dict[str, dict[str, Any]]()

@@ -115,7 +115,7 @@ def settings_of(answer: Answer) -> pd.DataFrame:
 
     Columns: `cell`, `freeze`, `n_pairs`, `n_sentences`, `loss`, `low`, `high`, `verdict` (or why there is none),
     `chance` (of what is not decided), `within` (shown to be within the tolerance), `qualifies`, `saved`,
-    `further_seeds`, `collapses`, as of `decide.Decided.table` and `missing`.
+    `further_seeds`, `collapses`, as of `decide.Decision.table` and `missing`.
     """
     table = answer.decided_by.table.join(answer.decided_by.missing)
     why = table["why_none"].where(table["why_none"] != "", table["barred"])

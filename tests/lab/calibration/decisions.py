@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from orchestrator.analysis.decide import Decided, decide
+from orchestrator.analysis.decide import Decision, decide
 from orchestrator.analysis.decision_plan import ERROR, DecisionPlan
 from orchestrator.analysis.rows import Floats
 from orchestrator.analysis.wording import answer_words
@@ -82,5 +82,5 @@ def bad_seeds(sweeps: int, seed: int) -> Iterator[Figure]:
     yield Figure("5 % lose 15 points", "recommended without saying so", float(silent.mean()), 0.0, sweeps)
 
 
-def _found(losses: Floats, collapsed: Bools | None = None) -> Decided:
+def _found(losses: Floats, collapsed: Bools | None = None) -> Decision:
     return decide(frame_of(losses, collapsed), PLAN)

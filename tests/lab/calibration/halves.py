@@ -78,11 +78,11 @@ def _of_halving(trials: pd.DataFrame, every: Estimate, rng: np.random.Generator)
     seeds, order = rng.permutation(trials["seed"].unique()), rng.permutation(items.max() + 1)
     n_seeds, n_items = (len(seeds) + 1) // 2, len(order) // 2
     first = _losses(trials, seeds[:n_seeds], np.isin(items, order[:n_items]))
-    second = _losses(trials, seeds[n_seeds:], np.isin(items, order[n_items:])).of
-    far, own = second.mean - first.of.mean, _own_error(every, second)
+    second = _losses(trials, seeds[n_seeds:], np.isin(items, order[n_items:])).estimate
+    far, own = second.mean - first.estimate.mean, _own_error(every, second)
     rows = []
     for low, high in _ends(first, n_seeds):
-        upper, lower = far - np.hypot(high - first.of.mean, own), -far - np.hypot(first.of.mean - low, own)
+        upper, lower = far - np.hypot(high - first.estimate.mean, own), -far - np.hypot(first.estimate.mean - low, own)
         rows.append([np.where(np.isfinite(each), each > 0, np.nan) for each in (upper, lower)])
     return np.array(rows)
 
@@ -110,7 +110,7 @@ def _ends(half: Losses, n_seeds: int) -> Iterator[tuple[Floats, Floats]]:
     """Of each setting, by the ways of `WAYS`."""
     decided = simultaneous(half.values, PlannedLooks(min(FIRST_LOOK, n_seeds), n_seeds), sizes=half.sizes)
     yield decided.low, decided.high
-    yield ends(decided.of, ERROR)
+    yield ends(decided.estimate, ERROR)
     alone = estimates([each.mean(axis=1, keepdims=True) for each in half.values])
     reach = _student(alone)
     yield alone.mean - reach, alone.mean + reach

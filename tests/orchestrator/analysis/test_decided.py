@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from orchestrator.analysis.decide import NOTHING_KNOWN, Decided, decide, loss_table
+from orchestrator.analysis.decide import NOTHING_KNOWN, Decision, decide, loss_table
 from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.analysis.freeze_names import parts
 from orchestrator.analysis.losses import collapses, excess_p
@@ -18,11 +18,11 @@ from tests.examples import examples
 from tests.orchestrator.analysis.frames import SIZE, sweep, trials, with_dev_sentences
 
 
-def decided(losses: dict[str, float], n: int = 8, spread: float = 0.004, seed: int = 0, **plan: object) -> Decided:
+def decided(losses: dict[str, float], n: int = 8, spread: float = 0.004, seed: int = 0, **plan: object) -> Decision:
     return decide(sweep(np.random.default_rng(seed), losses, n, spread), DecisionPlan(**plan))  # type: ignore[arg-type]
 
 
-def rows(of: Decided) -> pd.DataFrame:
+def rows(of: Decision) -> pd.DataFrame:
     return of.table.set_index("freeze")
 
 
@@ -39,7 +39,7 @@ def test_at_most_5_percent_of_sweeps_recommend_a_setting_that_loses_too_much() -
     assert np.mean([row is not None and row["freeze"] != "first 1" for row in found]) <= 0.05
 
 
-def answer_sentence(of: Decided) -> str:
+def answer_sentence(of: Decision) -> str:
     """The whole answer as one paragraph."""
     return answer_words(of).sentence
 

@@ -61,6 +61,6 @@ def test_seeds_of_a_cross_validation_pair_item_by_item_in_their_own_folds() -> N
     found, whole = losses(frame), losses(frame.drop(columns="sentences"))
     assert [(~np.isnan(array)).sum(axis=1).tolist() for array in found.values] == [sizes] * 2
     assert [array.shape for array in found.values] == [(6, 200)] * 2
-    assert found.of.mean == pytest.approx(whole.of.mean)
-    assert (found.of.variance < whole.of.variance).all()
-    assert (*found.of.n_sentences, *whole.of.n_sentences) == (200, 200, 1, 1)
+    assert found.estimate.mean == pytest.approx(whole.estimate.mean)
+    assert (found.estimate.variance < whole.estimate.variance).all()
+    assert (*found.estimate.n_sentences, *whole.estimate.n_sentences) == (200, 200, 1, 1)

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from orchestrator.analysis.decide import Decided, decide
+from orchestrator.analysis.decide import Decision, decide
 from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.search.choose_depth import Budget, Want, wants
 
@@ -69,7 +69,7 @@ def decided(
     losses: Sequence[Losses],
     seeds: Sequence[int],
     saved: Sequence[float] | None = None,
-) -> Decided:
+) -> Decision:
     """What these losses decide, of trials planned for all seeds; freezes from the least frozen to the most."""
     saved = savings(len(losses)) if saved is None else saved
     shapes = {loss.shape for of_freeze in losses for loss in of_freeze.values() if loss is not None}
@@ -116,7 +116,7 @@ def search(draws: Floats, rng: np.random.Generator, slots: int = 1) -> tuple[int
     return chosen(decided(losses, seeds)), len(spent)
 
 
-def chosen(of: Decided) -> int:
+def chosen(of: Decision) -> int:
     """The freeze that is recommended, -1 for none."""
     return -1 if of.chosen is None else int(of.chosen["cell"]) - 1
 
