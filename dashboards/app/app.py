@@ -57,8 +57,8 @@ class LeanDash(dash.Dash):  # type: ignore[misc]  # has no types
         that it opens, relative, as a proxy may show the dashboard below a path.
         """
         if not kwargs.get("path") and not request.args.get("sweep"):
-            front, asked = self.front(), dict(request.args)
-            search = urlencode({**dict(parse_qsl(front.search().removeprefix("?"))), **asked, "sweep": front.sweep})
+            front, query = self.front(), dict(request.args)
+            search = urlencode({**dict(parse_qsl(front.search().removeprefix("?"))), **query, "sweep": front.sweep})
             if front.sweep:
                 return Response(status=302, headers={"Location": f"./?{search}"})
         return super().index(*args, **kwargs)

@@ -151,12 +151,12 @@ class FollowedTable:
         news = self._follower.poll()
         way_out = {True: "Upgrade permafrost-sweeps.", False: "Not shown; the same launch runs its trials again."}
         self.problems = [f"{self._table}/{part.name}: {part.wrong}. {way_out[part.newer]}" for part in news.broken]
-        known = self.rows.iloc[:0] if news.reset else self.rows
+        rows = self.rows.iloc[:0] if news.reset else self.rows
         if news.rows:
-            new = self._numbered(pa.concat_tables([rows.replace_schema_metadata(None) for rows in news.rows]))
-            known = pd.concat([known, new], ignore_index=True) if len(known) else new
-            known = known.drop_duplicates(self._keys, keep="last", ignore_index=True)  # of a killed compaction
-        self.rows = known
+            new = self._numbered(pa.concat_tables([part.replace_schema_metadata(None) for part in news.rows]))
+            rows = pd.concat([rows, new], ignore_index=True) if len(rows) else new
+            rows = rows.drop_duplicates(self._keys, keep="last", ignore_index=True)  # of a killed compaction
+        self.rows = rows
         pa.default_memory_pool().release_unused()
         return True
 

@@ -275,20 +275,20 @@ def of_page(selection: Selection) -> Selection:
     Of several set-ups those of the best for each corpus and model, or the one that the address names.
     """
     whole = whole_sweep(selection)
-    asked, trials = selection.asked, _asked(selection, whole.trials, "corpus", "model", "size")
+    page_query, trials = selection.asked, _asked(selection, whole.trials, "corpus", "model", "size")
     if len(trials) and trials["setup"].nunique() > 1:
         groups = trials.groupby(["corpus_key", "model"], sort=False)
-        trials = pd.concat([_narrowed_setup(rows, _Chooser(), asked.setup)[0] for _, rows in groups])
+        trials = pd.concat([_narrowed_setup(rows, _Chooser(), page_query.setup)[0] for _, rows in groups])
     return replace(whole, trials=trials)
 
 
 def listed(selection: Selection) -> Selection:
     """All trials of the selected sweep but those that the address excludes, in whatever set-up and state."""
     whole = whole_sweep(selection)
-    asked = selection.asked
+    page_query = selection.asked
     trials = _asked(selection, whole.trials, "corpus", "model", "setup", "size", "strategy")
-    if asked.embeddings != "any" and len(trials):
-        trials = trials[trials["embeddings"] == (asked.embeddings == "frozen")]
+    if page_query.embeddings != "any" and len(trials):
+        trials = trials[trials["embeddings"] == (page_query.embeddings == "frozen")]
     return replace(whole, trials=trials)
 
 

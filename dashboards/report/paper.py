@@ -74,7 +74,7 @@ def paper_files(selection: Selection, key: str, title: str, source: str) -> Iter
 
 def _in_words(table: pd.DataFrame) -> pd.DataFrame:
     """The table with a score and its deviation in one cell, and a loss and its interval."""
-    score, deviation = (table.iloc[:, table.columns.get_loc("sd (points)") + at] for at in (-1, 0))
+    score, deviation = (table.iloc[:, table.columns.get_loc("sd (points)") + offset] for offset in (-1, 0))
     ends = zip(table["loss (points)"], table["from (points)"], table["to (points)"], strict=True)
     named = table.assign(frozen=[getattr(name, "squares", "") or str(name) for name in table["frozen"]])
     return (

@@ -150,8 +150,8 @@ def with_source(picture: bytes, kind: str, source: str) -> bytes:
     """
     if kind == "svg":
         match = _SVG_START.search(picture)
-        at = 0 if match is None else match.end()
-        return picture[:at] + f"<metadata>{escape(source)}</metadata>".encode() + picture[at:]
+        position = 0 if match is None else match.end()
+        return picture[:position] + f"<metadata>{escape(source)}</metadata>".encode() + picture[position:]
     if kind == "png":
         body = b"iTXt" + KEYWORD + bytes(5) + source.encode()
         chunk = struct.pack(">I", len(body) - 4) + body + struct.pack(">I", zlib.crc32(body))

@@ -53,10 +53,10 @@ def first_glance(selection: Selection) -> Any:
         store = selection.snapshot.address
         text = f"{store} has no sweep yet. Run one: permafrost launch --store {store}"
         return dmc.Alert(text, title="Empty store", color="blue", variant="outline")
-    lines = [html.P([html.B(f"{of}: ") if of else "", words]) for of, words in _sentences(selection)]
+    lines = [html.P([html.B(f"{subject}: ") if subject else "", words]) for subject, words in _sentences(selection)]
     limit = counted(selection.plan.tolerance, "point")
-    asked = html.P(f"To lose at most {limit}:", className="asked")
-    return html.Div([asked, html.Div(lines, className="sentence-first"), *coverage.progress(selection)])
+    heading = html.P(f"To lose at most {limit}:", className="asked")
+    return html.Div([heading, html.Div(lines, className="sentence-first"), *coverage.progress(selection)])
 
 
 def _sentences(selection: Selection) -> list[ShortAnswer]:
@@ -70,7 +70,7 @@ def _sentences(selection: Selection) -> list[ShortAnswer]:
 
 def in_lines(selection: Selection) -> list[str]:
     """The answer as text, a line a corpus."""
-    return [f"{of}: {words}" if of else words for of, words in _sentences(selection)]
+    return [f"{subject}: {words}" if subject else words for subject, words in _sentences(selection)]
 
 
 def page_sentences(selection: Selection) -> list[str]:

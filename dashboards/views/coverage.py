@@ -50,9 +50,9 @@ def prepare_coverage(selection: Selection) -> Coverage:
     labels = [cell_name(row, several=several) for row in cells.itertuples()]
     seeds = sorted(trials["seed"].unique().tolist())
     place = pd.Index(cells["cell"])
-    at = place.get_indexer(trials["cell"]), pd.Index(seeds).get_indexer(trials["seed"])
+    cell = place.get_indexer(trials["cell"]), pd.Index(seeds).get_indexer(trials["seed"])
     states, ids = (np.full((len(cells), len(seeds)), "", dtype=object) for _ in range(2))
-    states[at], ids[at] = trials["state"].to_numpy(dtype=object), trials["trial_id"].to_numpy(dtype=object)
+    states[cell], ids[cell] = trials["state"].to_numpy(dtype=object), trials["trial_id"].to_numpy(dtype=object)
     complete = (trials["state"] == State.COMPLETED.value).groupby(trials["cell"].to_numpy(), sort=False)
     shares, counts = complete.mean().reindex(place), complete.size().reindex(place)
     return Coverage(_distinct(labels), seeds, states, ids, shares.tolist(), counts.tolist())
@@ -155,12 +155,12 @@ class Progress(NamedTuple):
     """How far a sweep is.
 
     Attributes:
-        left: Estimated time to the end (`Pace.time_left`); None if no driver runs.
+        time_left: Estimated time to the end (`Pace.time_left`); None if no driver runs.
         drivers: A line about each driver that runs it.
     """
 
     counts: dict[str, int]
-    left: str | None
+    time_left: str | None
     drivers: tuple[str, ...] = ()
 
 
@@ -183,9 +183,7 @@ def _left(selection: Selection) -> str | None:
     ended = rows.where(rows.notna(), None).to_dict("records")
     newest = selection.snapshot.epochs(ahead[ahead["state"] == "running"]).groupby(["cell", "seed"], sort=False)
     sums = newest.agg({"epoch": "max", "train_s": "sum", "eval_s": "sum", "time": "max"}).itertuples()
-    begun = [
-        Begun(selection.snapshot.spec(*of.Index), of.epoch, of.train_s + of.eval_s, of.time.timestamp()) for of in sums
-    ]
+    begun = [Begun(selection.snapshot.spec(*s.Index), s.epoch, s.train_s + s.eval_s, s.time.timestamp()) for s in sums]
     planned = (specs[cell] for cell in ahead["cell"])
     return time_left(since, sweep.likely, planned, ((specs[row["cell"]], row) for row in ended), begun)
 
@@ -206,9 +204,9 @@ def _progress(info: Progress, *, is_said: bool) -> Any:
     """A bar of the trials by state, with the counts in words; without that of the completed where it `is_said`."""
     total, done = sum(info.counts.values()), info.counts.get("completed", 0)
     others = [f"{n:,} {STATES[state][0]}" for state, n in info.counts.items() if state != "completed"]
-    left = [f"time left: {info.left}"] if info.left else []
+    items = [f"time left: {info.time_left}"] if info.time_left else []
     completed = [] if is_said else [f"{done:,} of {counted(total, 'trial')} completed"]
-    text = ", ".join([*completed, *others, *left])
+    text = ", ".join([*completed, *others, *items])
     bar = html.Div(
         [
             html.Div(style={"width": f"{100 * n / total:.3f}%", "background": STATES[state][1]})

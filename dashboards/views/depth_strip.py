@@ -81,7 +81,7 @@ def draw_strip(info: Strip, look: Look) -> Figure:
         data = [_baselines(info, look), *_boxes(info, look), *_dots(info, look)]
     data += [_means(table, info.places, look), *_picked(info.dots, info.picked, look)]
     ends = _near_baseline(table, info.tolerance) if table["train_size"].nunique() == 1 else None
-    data += _beyond(table, info.places.at, ends, look)
+    data += _beyond(table, info.places.positions, ends, look)
     y = axis(f"{info.cells.value_name} (%)", **({"range": [*ends]} if ends else {}))
     named = sum(trace.get("showlegend", True) for trace in data) <= MOST_NAMED
     return {"data": data, "layout": layout(look, x=info.places.axis(), y=y, height=420, showlegend=named)}
@@ -92,14 +92,14 @@ def _small_multiples(info: Strip, look: Look) -> Figure:
     table = info.cells.table
     sizes = sorted(table["train_size"].unique().tolist(), reverse=True)[:MOST_PANELS]
     settings = table.drop_duplicates("freeze").sort_values(["depth", "strategy", "embeddings"])
-    at = {freeze: float(n) for n, freeze in enumerate(settings["freeze"])}
+    rank = {freeze: float(n) for n, freeze in enumerate(settings["freeze"])}
     named = map(name, freeze_column(settings["freeze"], settings["n_layers"]))
     strips = [
         layer_strip(row.freeze, int(row.n_layers)) or text
         for row, text in zip(settings.itertuples(), named, strict=True)
     ]
-    x = axis("", tickvals=list(at.values()), ticktext=strips, tickangle=-90, showgrid=False, range=[-1, len(at)])
-    columns = 1 if len(sizes) == 1 else 2 if len(at) > _WIDE_FROM else 3
+    x = axis("", tickvals=list(rank.values()), ticktext=strips, tickangle=-90, showgrid=False, range=[-1, len(rank)])
+    columns = 1 if len(sizes) == 1 else 2 if len(rank) > _WIDE_FROM else 3
     by_size = {size: table[table["train_size"] == size] for size in sizes}
     titles = [f"{size:,} for training, {_n_each(cells)}" for size, cells in by_size.items()]
     ends = {size: _near_baseline(cells, info.tolerance) for size, cells in by_size.items()}
@@ -111,7 +111,7 @@ def _small_multiples(info: Strip, look: Look) -> Figure:
     for n, size in enumerate(sizes):
         place = {**panel_axes(n), "showlegend": False}
         cells = by_size[size]
-        spots = {cell: at[freeze] for cell, freeze in cells[["cell", "freeze"]].to_numpy()}
+        spots = {cell: rank[freeze] for cell, freeze in cells[["cell", "freeze"]].to_numpy()}
         data += _panel_of(cells, rows.get(size), (spots, seeds), info.picked, place, look)
         data += [trace | place for trace in _beyond(cells, spots, ends[size], look)]
     drawn["margin"] |= {"b": 30 + 10 * max(map(len, strips))}
@@ -246,7 +246,7 @@ def _boxes(info: Strip, look: Look) -> list[dict[str, Any]]:
     return [
         {
             "type": "box",
-            "x": [info.places.at[cell] for cell in shown["cell"]],
+            "x": [info.places.positions[cell] for cell in shown["cell"]],
             "lowerfence": quartiles[0].tolist(),
             "q1": quartiles[0.25].tolist(),
             "median": quartiles[0.5].tolist(),
@@ -264,10 +264,10 @@ def _boxes(info: Strip, look: Look) -> list[dict[str, Any]]:
 
 def _density(info: Strip, look: Look) -> dict[str, Any]:
     """The number of trials by score: a column per place."""
-    at = info.dots["cell"].map(info.places.at).to_numpy(dtype=np.float64)
-    xs = np.array(sorted(set(info.places.at.values())))
+    positions = info.dots["cell"].map(info.places.positions).to_numpy(dtype=np.float64)
+    xs = np.array(sorted(set(info.places.positions.values())))
     edges = np.linspace(info.dots["y"].min(), info.dots["y"].max() + 1e-9, _BINS + 1)
-    counts, _, _ = np.histogram2d(info.dots["y"], at, bins=(edges, np.append(xs - 0.5, xs[-1] + 0.5)))
+    counts, _, _ = np.histogram2d(info.dots["y"], positions, bins=(edges, np.append(xs - 0.5, xs[-1] + 0.5)))
     return {
         "type": "heatmap",
         "x": xs.tolist(),
@@ -284,8 +284,8 @@ def _extremes(info: Strip, look: Look) -> list[dict[str, Any]]:
     """The best and the worst trial, which the heatmap would hide."""
     ends = (("best", "triangle-up", info.dots["y"].idxmax()), ("worst", "triangle-down", info.dots["y"].idxmin()))
     return [
-        _trials(name, info.dots.loc[[at]], {"symbol": symbol, "size": 10, "color": look.text}, name)
-        for name, symbol, at in ends
+        _trials(name, info.dots.loc[[rows]], {"symbol": symbol, "size": 10, "color": look.text}, name)
+        for name, symbol, rows in ends
     ]
 
 
@@ -308,7 +308,7 @@ def _means(table: pd.DataFrame, spots: Places, look: Look) -> dict[str, Any]:
     shown = table[~table["dots_only"] & table["mean"].notna()]
     frozen = map(name, freeze_column(shown["freeze"], shown["n_layers"]))
     return mean_marks(
-        [spots.at[cell] for cell in shown["cell"]],
+        [spots.positions[cell] for cell in shown["cell"]],
         shown,
         look,
         scale=100,
@@ -325,7 +325,7 @@ def _baselines(info: Strip, look: Look) -> dict[str, Any]:
     for size, cell, baseline, mean in zip(
         table["train_size"], table["cell"], table["baseline"], table["mean"], strict=True
     ):
-        ends.setdefault(size, []).append(info.places.at[cell])
+        ends.setdefault(size, []).append(info.places.positions[cell])
         if cell == baseline and pd.notna(mean):
             means[size] = 100 * mean
     x = [x for size in means for x in (min(ends[size]) - 0.5, max(ends[size]) + 0.5, None)]

@@ -101,9 +101,9 @@ def confusion(labels: PredictedLabels) -> pd.Series:
     names = np.array([*labels.names, CUT_OFF], dtype=object)  # -1 indexes the last
     n = len(names)
     counts = np.bincount((labels.gold % n) * n + labels.predicted % n, minlength=n * n)
-    at = np.flatnonzero(counts)
-    index = pd.MultiIndex.from_arrays([names[at // n], names[at % n]], names=["gold", "predicted"])
-    return pd.Series(counts[at], index=index, name="count")
+    pairs = np.flatnonzero(counts)
+    index = pd.MultiIndex.from_arrays([names[pairs // n], names[pairs % n]], names=["gold", "predicted"])
+    return pd.Series(counts[pairs], index=index, name="count")
 
 
 def has_spans(labels: PredictedLabels) -> bool:
@@ -122,11 +122,11 @@ def entity_errors(labels: PredictedLabels) -> EntityErrors:
     ours, theirs = (
         side[:, 1] * size + side[:, 2] for side in (gold_spans, predicted_spans)
     )  # a number for each start and end
-    _, at, to = np.intersect1d(ours, theirs, assume_unique=True, return_indices=True)
-    correct = int((gold_spans[at, 0] == predicted_spans[to, 0]).sum())
-    gold, predicted = np.delete(gold_spans, at, axis=0), np.delete(predicted_spans, to, axis=0)
+    _, ours_common, to = np.intersect1d(ours, theirs, assume_unique=True, return_indices=True)
+    correct = int((gold_spans[ours_common, 0] == predicted_spans[to, 0]).sum())
+    gold, predicted = np.delete(gold_spans, ours_common, axis=0), np.delete(predicted_spans, to, axis=0)
     moved = sum(_moved(gold[gold[:, 0] == kind], predicted[predicted[:, 0] == kind]) for kind in np.unique(gold[:, 0]))
-    return EntityErrors(correct, len(at) - correct, moved, len(gold) - moved, len(predicted) - moved)
+    return EntityErrors(correct, len(ours_common) - correct, moved, len(gold) - moved, len(predicted) - moved)
 
 
 def _moved(gold: Ids, predicted: Ids) -> int:
@@ -145,10 +145,10 @@ def _moved(gold: Ids, predicted: Ids) -> int:
 
 def at_answer(selection: Selection) -> Selection:
     """The selection with the setting that is recommended, or else that the answer speaks of, where none is named."""
-    query, asked = selection.query, selection.asked
-    if asked.freeze or selection.sweep is None:
+    query, page_query = selection.query, selection.asked
+    if page_query.freeze or selection.sweep is None:
         return selection
-    here = asked.but(corpus=query.corpus, model=query.model, setup=query.setup)
+    here = page_query.but(corpus=query.corpus, model=query.model, setup=query.setup)
     try:
         found = answers_of_page(replace(selection, asked=here, query=query.but(split="dev")), 1).answers
     except EmptyPartError:
@@ -331,15 +331,15 @@ def _map(values: Matrix, rows: list[str], columns: list[str], title: str, at: fl
 
 def confusion_table(info: Confusion) -> pd.DataFrame:
     """One row per pair of labels that occurs in either cell, the largest change first."""
-    at, to = np.nonzero((info.counts > 0) | (info.baseline > 0))
+    rows, to = np.nonzero((info.counts > 0) | (info.baseline > 0))
     table = pd.DataFrame(
         {
-            "gold": [info.labels[row] for row in at],
+            "gold": [info.labels[row] for row in rows],
             "predicted": [info.columns[column] for column in to],
-            "words": info.counts[at, to].astype(np.int64),
-            "share of gold (%)": (100 * info.shares[at, to]).round(4),
-            "words, baseline": info.baseline[at, to].astype(np.int64),
-            "minus baseline (points)": (100 * info.difference[at, to]).round(4),
+            "words": info.counts[rows, to].astype(np.int64),
+            "share of gold (%)": (100 * info.shares[rows, to]).round(4),
+            "words, baseline": info.baseline[rows, to].astype(np.int64),
+            "minus baseline (points)": (100 * info.difference[rows, to]).round(4),
         }
     )
     order = table["minus baseline (points)"].abs().sort_values(ascending=False, kind="stable").index
@@ -442,13 +442,13 @@ def _shift(number: int) -> float:
 def _dots(info: Entities, cell: str, label: str, number: int, look: Look) -> dict[str, Any]:
     rows = info.trials[info.trials["cell"] == cell].sort_values("seed")
     step = 0.3 / max(len(rows), 1)
-    at = [(place - (len(rows) - 1) / 2) * step for place in range(len(rows))]
+    offsets = [(place - (len(rows) - 1) / 2) * step for place in range(len(rows))]
     return {
         "type": "scatter",
         "mode": "markers",
         "name": label,
         "showlegend": False,
-        "x": [round(n + _shift(number) + place, 4) for n in range(len(KINDS)) for place in at],
+        "x": [round(n + _shift(number) + place, 4) for n in range(len(KINDS)) for place in offsets],
         "y": [int(count) for kind in KINDS for count in rows[kind]],
         "customdata": [[row.trial_id, int(row.seed)] for _ in KINDS for row in rows.itertuples()],
         "marker": {"size": 6, "color": look.paper, "line": {"width": 1, "color": look.text}},

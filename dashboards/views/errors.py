@@ -67,7 +67,7 @@ def _differences(rows: pd.DataFrame, cells: ComparedCells) -> pd.DataFrame:
     )
     plan = DecisionPlan(error=ERROR / max(1, rows["tag"].nunique()))
     losses = loss_table(frame, "f1", plan).assign(tag=lambda table: table["cell"].str.removeprefix("cell "))
-    means = {side: rows[at].groupby("tag")["f1"].mean() for side, at in (("f1", mine), ("baseline_f1", ~mine))}
+    means = {side: rows[mask].groupby("tag")["f1"].mean() for side, mask in (("f1", mine), ("baseline_f1", ~mine))}
     table = losses.assign(
         support=losses["tag"].map(rows.groupby("tag")["support"].max()),
         **{side: losses["tag"].map(values) for side, values in means.items()},
@@ -87,8 +87,8 @@ def draw_tags(info: TagDifferences, look: Look) -> Figure:
         "%{x:+.2f} points of F1 (%{customdata[1]:.2f} %, baseline %{customdata[2]:.2f} %)"
         "<br>%{customdata[3]}<extra>%{customdata[0]}</extra>",
     )
-    left = len(info.table) - len(rows)
-    more = f"{counted(left, 'rarer label')} in the table only." if left else ""
+    n_more = len(info.table) - len(rows)
+    more = f"{counted(n_more, 'rarer label')} in the table only." if n_more else ""
     figure = forest_plot(rows, marks, look, f"loss of F1 on {info.split} (points)")
     return with_note(figure, look, info.cells.caption, info.note, more)
 

@@ -75,7 +75,7 @@ def _forest_panels(info: Shown, paired: pd.DataFrame, look: Look) -> Figure:
     """Many settings: a panel for each of the largest train sizes side by side, with a row for each freeze."""
     sizes = sorted(paired["train_size"].unique().tolist(), reverse=True)[:_MOST_BESIDE]
     settings = paired.drop_duplicates("freeze").sort_values(["depth", "strategy", "embeddings"])
-    at = {freeze: n for n, freeze in enumerate(settings["freeze"])}
+    place_of = {freeze: n for n, freeze in enumerate(settings["freeze"])}
     labels = [cell_name(row, several=False) for row in settings.itertuples()]
     x = axis(f"loss of {info.value_name} (points)", zeroline=True)
     height = 40 + 20 * len(labels)
@@ -92,7 +92,7 @@ def _forest_panels(info: Shown, paired: pd.DataFrame, look: Look) -> Figure:
             "%{x:+.2f} points<br>%{customdata[1]}<extra>%{customdata[0]}</extra>",
         )  # fmt: skip
         figure = forest_plot(rows, marks, look, "")
-        place = {**panel_axes(n), "y": [at[freeze] for freeze in rows["freeze"]]}
+        place = {**panel_axes(n), "y": [place_of[freeze] for freeze in rows["freeze"]]}
         data += [trace | place for trace in figure["data"]]
     left_out = paired["train_size"].nunique() - len(sizes)
     note = f"{left_out} smaller train sizes are in the table; select them above." if left_out else ""

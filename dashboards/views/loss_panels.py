@@ -312,15 +312,15 @@ class PanelDrawing:
     def _led(self, n: int) -> dict[str, Any]:
         """A label at the end of a line from the mark: where it covers least."""
         marks = self.marks
-        at, row, (width, height) = self._at(marks), marks.iloc[n], self.room
-        taken = [(x - 8, x + 8, y - 8, y + 8) for x, y in at] + self._lines(marks)
+        points, row, (width, height) = self._at(marks), marks.iloc[n], self.room
+        taken = [(x - 8, x + 8, y - 8, y + 8) for x, y in points] + self._lines(marks)
         half = label_width(row["label"]) / 2
 
         def covered(leader: tuple[int, int]) -> float:
-            x, y = at[n][0] + leader[0], at[n][1] + leader[1]
+            x, y = points[n][0] + leader[0], points[n][1] + leader[1]
             outside = x - half < 0 or x + half > width or y < 8 or y > height - 8
             hits = sum(
-                x - half < right and left < x + half and y - 9 < top and low < y + 9 for left, right, low, top in taken
+                x - half < right and west < x + half and y - 9 < top and low < y + 9 for west, right, low, top in taken
             )
             return hits + 10 * outside
 

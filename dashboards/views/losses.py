@@ -30,11 +30,11 @@ def draw_losses(info: LossPanels, look: Look) -> Figure:
     Filled marks are shown to be within the tolerance; the recommended one has a ring and always its strip.
     """
     panels = [panel for panel in info.panels if len(panel.table)]
-    left = min(0.0, min(float(panel.table["saved"].min()) for panel in panels)) * 100
+    lowest = min(0.0, min(float(panel.table["saved"].min()) for panel in panels)) * 100
     right = max(float(panel.table["saved"].max()) for panel in panels) * 100
     columns = 1 if look.narrow else min(_COLUMNS, len(panels))
     pixels = _NARROW_HIGH if look.narrow else _HIGH
-    across = (left - 4, right + 0.08 * (right - left) + 4)
+    across = (lowest - 4, right + 0.08 * (right - lowest) + 4)
     room = _PHONE if look.narrow else _ALONE if columns == 1 else _BESIDE, pixels - _HEADS
     drawings = [PanelDrawing(panel, info.tolerance, across, room, look) for panel in panels]
     x = axis(f"saved of the {COSTS[info.cost]} (%)", range=[*across], zeroline=True)
@@ -45,10 +45,10 @@ def draw_losses(info: LossPanels, look: Look) -> Figure:
     drawn["margin"]["r"] = _HANDLE
     data: list[dict[str, Any]] = []
     for n, drawing in enumerate(drawings):
-        at = panel_axes(n)
-        data += [{**trace, **at} for trace in drawing.traces()]
-        drawn["shapes"] += drawing.tolerated(at)
-        drawn["annotations"] += drawing.annotations(at)
+        axes = panel_axes(n)
+        data += [{**trace, **axes} for trace in drawing.traces()]
+        drawn["shapes"] += drawing.tolerated(axes)
+        drawn["annotations"] += drawing.annotations(axes)
     drawn["showlegend"] = False
     drawn["meta"] = {"tolerance": info.tolerance}  # the line to drag: assets/permafrost.js
     without = sum(panel.without for panel in panels)

@@ -278,8 +278,8 @@ def _columns(selection: Selection) -> dict[str, str]:
     metric = metric_label(str(trials["metric"].iloc[0])) if len(trials) else "score"
     labels = {name: column.label for name, column in COLUMNS.items()}
     labels |= {"score": f"dev {metric} (%)", "test_score": f"test {metric} (%)"}
-    at = list(COLUMNS).index("seed")
-    names = [*list(COLUMNS)[:at], *(own := varying_columns(selection, trials)), *list(COLUMNS)[at:]]
+    index = list(COLUMNS).index("seed")
+    names = [*list(COLUMNS)[:index], *(own := varying_columns(selection, trials)), *list(COLUMNS)[index:]]
     return {name: setting_name(name) if name in own else labels[name] for name in names if name not in absent}
 
 

@@ -75,14 +75,14 @@ def plot(losses: Sequence[Loss | None], tolerance: float, width: int = WIDTH) ->
         line = [" "] * width
         if loss is not None and loss.low is not None and loss.high is not None:
             low, high = column(loss.low), column(loss.high)
-            for at in range(max(low, 0), min(high, width - 1) + 1):
-                line[at] = _LINE
-            for at, bracket in ((low, _LOW), (high, _HIGH)):
-                if 0 <= at < width:
-                    line[at] = bracket
+            for place in range(max(low, 0), min(high, width - 1) + 1):
+                line[place] = _LINE
+            for place, bracket in ((low, _LOW), (high, _HIGH)):
+                if 0 <= place < width:
+                    line[place] = bracket
         for value, mark in ((0.0, _ZERO), (tolerance, _LIMIT)):
-            at = column(value)
-            line[at] = {" ": mark, _LINE: "┼"}.get(line[at], line[at])
+            place = column(value)
+            line[place] = {" ": mark, _LINE: "┼"}.get(line[place], line[place])
         if loss is not None:
             line[min(max(column(loss.mean), 0), width - 1)] = _MEAN
         lines.append("".join(line).rstrip())
@@ -110,7 +110,7 @@ def curve_lines(answer: Answer, columns: int = 100) -> list[str]:
     drawn = ["loss in points", *plot(losses, answer.tolerance, min(max(room, LEAST_WIDTH), WIDTH))]
     return [
         *table,
-        *(f"{left}  {right}".rstrip() for left, right in zip(beside, drawn, strict=True)),
+        *(f"{beginning}  {right}".rstrip() for beginning, right in zip(beside, drawn, strict=True)),
         f"● mean, ├─┤ interval, │ no loss, ┊ the tolerance of {counted(answer.tolerance, 'point')}",
         *(["chance: that what is not decided is within the tolerance; no verdict"] if open_ones else []),
         *tolerance_lines(answer, columns),

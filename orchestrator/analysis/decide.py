@@ -343,16 +343,12 @@ def _first(table: pd.DataFrame) -> dict[str, Any] | None:
 
 
 def with_verdicts(table: pd.DataFrame, plan: DecisionPlan, baseline: Baseline) -> pd.DataFrame:
-    """The table with what depends on the tolerance: `verdict`, `chance`, `difference`, `barred` and `qualifies`.
-
-    In a vacuous question nothing qualifies or has a chance. Reads the columns of losses, collapses and savings.
-    """
+    """The table with `verdict`, `chance`, `difference`, `barred` and `qualifies`; no vacuous question has any."""
     limit, says_something = plan.tolerance, not baseline.is_vacuous(plan.tolerance)
     pairs = list(zip(table["low"].tolist(), table["high"].tolist(), strict=True))
     verdicts = pd.Series([verdict(*ends, limit) for ends in pairs], index=table.index, dtype=object)
-    why_not = [
-        _why_barred(row, limit, plan.error) if row["collapsed"] else "" for row in table[_BARS].to_dict("records")
-    ]
+    rows = table[_BARS].to_dict("records")
+    why_not = [_why_barred(row, limit, plan.error) if row["collapsed"] else "" for row in rows]
     barred = pd.Series(why_not, index=table.index, dtype=object)
     chance = chance_within(numbers(table, "loss"), numbers(table, "variance"), numbers(table, "df"), limit)
     return table.assign(

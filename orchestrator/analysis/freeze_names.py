@@ -98,8 +98,9 @@ def parts(label: str, n_layers: int | None = None) -> str:
     if frozen and n_layers and frozen.depth == n_layers:
         return f"all {n_layers} layers" + (" and the embeddings" if frozen.embeddings else "")
     if frozen and phrase and (frozen.layers or not frozen.embeddings):
-        of = counted(len(frozen.layers), "layer") if n_layers is None else f"{len(frozen.layers)} of {n_layers} layers"
-        return phrase.format(layers=of) + (" and the embeddings" if frozen.embeddings else "")
+        n = len(frozen.layers)
+        size = counted(n, "layer") if n_layers is None else f"{n} of {n_layers} layers"
+        return phrase.format(layers=size) + (" and the embeddings" if frozen.embeddings else "")
     if frozen and not frozen.layers:
         return "the embeddings"
     if (named := LabelParts.of(label)).rule:
@@ -151,7 +152,7 @@ def froze_by(frame: pd.DataFrame, key: str) -> dict[str, str]:
     rows: dict[str, list[dict[str, Any]]] = {}
     for row in changing.to_dict("records"):
         rows.setdefault(row[key], []).append(row)
-    return {name: _words(of) for name, of in rows.items()}
+    return {name: _words(trials) for name, trials in rows.items()}
 
 
 def _words(rows: Sequence[dict[str, Any]]) -> str:

@@ -241,10 +241,7 @@ Sample = Floats | Folds
 
 
 def shared_by_seeds(folds: Floats) -> Floats:
-    """(settings,) share of the variance of one seed's loss that no further seed lessens, 1 / (F - 1); 0 without folds.
-
-    `folds` (settings,) is F: train sets of a cross-validation overlap, whatever the seed (Nadeau and Bengio 2003).
-    """
+    """(settings,) share of one seed's variance that no further seed lessens, 1 / (F - 1); 0 without folds."""
     share: Floats = np.where(folds > 1, 1 / np.maximum(folds - 1, 1), 0.0)
     return share
 

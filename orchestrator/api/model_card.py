@@ -160,9 +160,9 @@ def _against_baseline(spec: TrialSpec, rows: Sequence[Row], store: ResultStore) 
         if not own.empty:
             row = own.iloc[0]
             pairs = counted(int(row["n_pairs"]), "paired seed")
-            of = "" if setting.train_size == spec.train_size else f" trained on {setting.train_size:,} items"
+            size_part = "" if setting.train_size == spec.train_size else f" trained on {setting.train_size:,} items"
             why_none = f", {row['why_none']}" if row["why_none"] else ""
-            return f" Against nothing frozen, over {pairs}{of}: on dev it {lost(row)}{why_none}."
+            return f" Against nothing frozen, over {pairs}{size_part}: on dev it {lost(row)}{why_none}."
     return ""
 
 

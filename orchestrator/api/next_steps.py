@@ -164,14 +164,14 @@ def _going_on(planned: PlannedQuestion, launch: Launch) -> Iterator[NextStep]:
     """The same command, with as much time as what is left may take; nothing where nothing is."""
     from orchestrator.forecast.forecast import forecast_of
 
-    asked, left = planned.asked, planned.plan.brought_up_to_date(launch.results)
-    if not left.ahead:
+    asked, plan = planned.asked, planned.plan.brought_up_to_date(launch.results)
+    if not plan.ahead:
         return
-    wall, hours, took = forecast_of(left, launch.results, launch.where).wall_s, 2 * asked.max_hours, ""
+    wall, hours, took = forecast_of(plan, launch.results, launch.where).wall_s, 2 * asked.max_hours, ""
     if wall is not None:
         hours = max(math.ceil(100 * wall.high / HOUR) / 100, 0.01)
         took = f", {duration(wall.median)}"
-    n, seeds = counted(len(left.ahead), "trial"), counted(planned.question.seeds, "planned seed")
+    n, seeds = counted(len(plan.ahead), "trial"), counted(planned.question.seeds, "planned seed")
     yield NextStep(asked.command(max_hours=hours), f"goes on to the {seeds} where they decide: at most {n}{took}")
 
 

@@ -124,15 +124,15 @@ def train(
         raise ConfigError(f"--seeds {seeds}: must be 1 or more.")
     refuse_folder(folder)
     launch = Launch(where, Bounds(), open_store(store), CONSOLE)
-    asked = chosen_sweep(launch.results, sweep, compares=True)
-    chosen = _chosen_trials(launch, asked, tolerance, freeze)
+    sweep_name = chosen_sweep(launch.results, sweep, compares=True)
+    chosen = _chosen_trials(launch, sweep_name, tolerance, freeze)
     spec = _on_all_of_train(chosen[0], with_dev=with_dev)
     held = sorted({trial.seed for trial in chosen})
     others = (seed for seed in range(len(held) + seeds) if seed not in held)
     specs = tuple(spec.with_seed(seed) for seed in [*held, *others][:seeds])
-    of = f"train and dev; {WATCHED:.0%} of both choose the epoch" if with_dev else "train, all of them"
-    launch.say(f"train   {freeze_name(spec.freeze.label, spec.model.n_layers)} on {spec.train_size:,} items of {of}")
-    plan = _plan(asked, specs, launch)
+    parts = f"train and dev; {WATCHED:.0%} of both choose the epoch" if with_dev else "train, all of them"
+    launch.say(f"train   {freeze_name(spec.freeze.label, spec.model.n_layers)} on {spec.train_size:,} items of {parts}")
+    plan = _plan(sweep_name, specs, launch)
     with launch.run(replace(plan, sweep=where.settled(plan.sweep))) as ended:
         done = _done(launch, specs)
         if ended.stopped is None and done:

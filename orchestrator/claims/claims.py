@@ -207,7 +207,7 @@ def running_drivers(store: Storage, sweep: str | None = None) -> list[RunningDri
 
 def began_at(drivers: Iterable[RunningDriver]) -> float | None:
     """Unix time at which the first of some drivers started, by that one's clock; None if none runs."""
-    return min((at for driver in drivers if (at := _unix_s(driver.holder.since)) is not None), default=None)
+    return min((start_s for driver in drivers if (start_s := _unix_s(driver.holder.since)) is not None), default=None)
 
 
 def likely_shares(drivers: Iterable[RunningDriver]) -> tuple[float | None, float]:

@@ -106,8 +106,8 @@ def _show(results: ResultStore, plans: Sequence[SweepPlan], *, as_json: bool) ->
         if of_sweep:
             for line in so_far_lines(results, planned_specs(plan), plan.asks):
                 stdout.print_line(line)
-        if left := pace.stored_time_left(results, plan, trials, of_sweep):
-            stdout.print_line(f"time left: {left}")
+        if text := pace.stored_time_left(results, plan, trials, of_sweep):
+            stdout.print_line(f"time left: {text}")
         for part in table.parts():
             stdout.print(part)
         for note in [*table.notes, *_checkpoint_notes(plan, trials)]:

@@ -53,8 +53,8 @@ def stop(
             raise ConfigError(f"{store}: {len(running)} sweeps are running, {names}. Say which: --sweep NAME.")
         (sweep,) = running
         ask_to_stop(storage, sweep, str(this_process()))
-        asked = " and ".join(str(driver.holder) for driver in drivers)
-        say(f"sweep {sweep}: asked {asked} to stop; running trials continue to their next evaluation.")
+        holders = " and ".join(str(driver.holder) for driver in drivers)
+        say(f"sweep {sweep}: asked {holders} to stop; running trials continue to their next evaluation.")
         while wait and running_drivers(storage, sweep):
             time.sleep(_POLL_S)
         if wait:

@@ -99,10 +99,10 @@ class NotebookOutput:
     @contextmanager
     def drawing(self, draw: Draw) -> Iterator[None]:
         """While the block runs, draw below what was said, again and again; its last state stays."""
-        self._draw, over = draw, threading.Event()
+        self._draw, done = draw, threading.Event()
 
         def redraw_often() -> None:
-            while not over.wait(REDRAW_S):
+            while not done.wait(REDRAW_S):
                 self.redraw()
 
         # In the context of this thread, by which a kernel knows the cell.
@@ -111,7 +111,7 @@ class NotebookOutput:
         try:
             yield
         finally:
-            over.set()
+            done.set()
             thread.join(2 * REDRAW_S)
             self.redraw()
 

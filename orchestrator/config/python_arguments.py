@@ -62,7 +62,7 @@ def _faults(error: ValidationError, parameters: list[str], names: Collection[str
         else:
             values.setdefault(name, details["input"])
             rules.setdefault(name, []).append("must be a path" if details["type"] == "path_type" else rule_of(details))
-    return [*wrong, *(f"{name}: {quoted(values[name])}: {together(of)}." for name, of in rules.items())]
+    return [*wrong, *(f"{name}: {quoted(values[name])}: {together(broken)}." for name, broken in rules.items())]
 
 
 def in_python(text: str, names: Collection[str]) -> str:

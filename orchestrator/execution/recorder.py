@@ -96,8 +96,8 @@ class Recorder:
                 rows.clear()
         if self._over:  # only after their rows are committed
             forget(self._store.storage, set(self._over))
-            over, self._over = self._over, {}
-            self._tell_over(over)
+            ended, self._over = self._over, {}
+            self._tell_over(ended)
         if self._commits >= COMPACT_EVERY and self._may_compact():
             self._store.compact()
             pa.default_memory_pool().release_unused()  # it would keep the memory of the largest compaction

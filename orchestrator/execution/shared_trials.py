@@ -105,10 +105,10 @@ class SharedTrials:
 
     def ends(self, specs: Iterable[TrialSpec]) -> list[End]:
         """Those trials of which other drivers have ended attempts since the start of this launch, as it last saw."""
-        known = ((spec, *self._ended.get(spec.trial_id, (0, None))) for spec in specs)
+        states = ((spec, *self._ended.get(spec.trial_id, (0, None))) for spec in specs)
         return [
             self._end(spec, state)
-            for spec, attempt, state in known
+            for spec, attempt, state in states
             if state is not None and attempt >= self._first.get(spec.trial_id, 1)
         ]
 
@@ -129,8 +129,8 @@ class SharedTrials:
         self._read_rows()
         self._claims.refresh()
         if not self._claims.others:  # then nobody needs the claims that drivers have left to what is complete
-            over = {i: self._ended[i] for i in self._claims.claimed if i in self._ended}
-            self._claims.delete({i: attempt for i, (attempt, state) in over.items() if state is State.COMPLETED})
+            ended_here = {i: self._ended[i] for i in self._claims.claimed if i in self._ended}
+            self._claims.delete({i: attempt for i, (attempt, state) in ended_here.items() if state is State.COMPLETED})
         ended, free = dict[str, State](), list[str]()
         for trial_id in waiting:
             attempt, state = self._ended.get(trial_id, (0, None))
@@ -177,8 +177,8 @@ class SharedTrials:
         """
         self._over |= attempts
         if self._membership.is_known():
-            over, self._over = self._over, {}
-            self._claims.delete(over)
+            ended, self._over = self._over, {}
+            self._claims.delete(ended)
 
     def _newest_known(self, trial_id: str) -> int:
         """The newest attempt that may have rows: from before this launch, or one that did not end the trial."""

@@ -196,8 +196,8 @@ class TrialQueue:
         Args:
             planned: Trials that other drivers may have ended without being asked for here.
         """
-        elsewhere = [] if self._shared is None else self._shared.ends(planned)
-        return [*({end.spec.trial_id: end for end in elsewhere} | self._ends).values()]
+        others = [] if self._shared is None else self._shared.ends(planned)
+        return [*({end.spec.trial_id: end for end in others} | self._ends).values()]
 
     @property
     def is_over(self) -> bool:

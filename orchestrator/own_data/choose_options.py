@@ -206,10 +206,10 @@ class ChooseOptions:
 
     def command(self, **changes: object) -> str:
         """The whole command that asks this with some options changed."""
-        asked = replace(self, **changes)  # type: ignore[arg-type]
-        values = {name: getattr(asked, name) for name in ("max_hours", "store", "out", "export")}
-        given = [*_words(values), *asked.machine, *(["--offline"] if asked.offline else [])]
-        return shlex.join([*shlex.split(asked.question), *given])
+        options = replace(self, **changes)  # type: ignore[arg-type]
+        values = {name: getattr(options, name) for name in ("max_hours", "store", "out", "export")}
+        given = [*_words(values), *options.machine, *(["--offline"] if options.offline else [])]
+        return shlex.join([*shlex.split(options.question), *given])
 
     @property
     def machine(self) -> list[str]:

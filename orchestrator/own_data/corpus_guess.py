@@ -88,8 +88,8 @@ def guess_draft(draft: DataDraft, asked: ChooseOptions, lookup: Lookup) -> tuple
 
     Raises as `guess_corpus`; the task's rules are not checked yet.
     """
-    said = {key: getattr(asked, key) or getattr(draft, key) for key in ("format", "scheme", "label_none")}
-    draft = draft.model_copy(update=said)
+    choices = {key: getattr(asked, key) or getattr(draft, key) for key in ("format", "scheme", "label_none")}
+    draft = draft.model_copy(update=choices)
     draft, located = _located(draft, lookup)
     lines = []
     if asked.held_out is not None or asked.folds is not None:

@@ -338,8 +338,8 @@ class SweepFile:
 def _at_any(asked: str) -> list[str]:
     """The words of a question without its tolerance."""
     words = asked.split(" ")
-    at = words.index("--tolerance") if "--tolerance" in words else len(words)
-    return words[:at] + words[at + 2 :]
+    position = words.index("--tolerance") if "--tolerance" in words else len(words)
+    return words[:position] + words[position + 2 :]
 
 
 def _digest(text: str) -> str:

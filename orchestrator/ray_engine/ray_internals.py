@@ -310,11 +310,11 @@ def forget_finished(controller: Any, n_kept: int) -> None:
     the last result and a reference into Ray's object store, 16 KB in all (Ray 2.60, 5,000 trials in one driver). A
     trial that has left its worker is never accessed again: later events refer to the worker's current trial.
     """
-    over = [controller._stopped_trials, controller._failed_trials]
-    if sum(map(len, over)) < 2 * n_kept:
+    finished_sets = [controller._stopped_trials, controller._failed_trials]
+    if sum(map(len, finished_sets)) < 2 * n_kept:
         return
-    finished = set(chain(*over)) - controller._trial_to_actor.keys()
+    finished = set(chain(*finished_sets)) - controller._trial_to_actor.keys()
     oldest = set([trial for trial in controller._trials if trial in finished][:-n_kept])
     controller._trials[:] = [trial for trial in controller._trials if trial not in oldest]
-    for trials in (*over, controller._trials_to_cache):
+    for trials in (*finished_sets, controller._trials_to_cache):
         trials -= oldest

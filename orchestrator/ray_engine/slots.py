@@ -105,7 +105,7 @@ def chosen_kinds(nodes: Sequence[Node], device: str, *, gpus: bool) -> tuple[str
     if device == "any":
         return tuple(by_kind) if gpus else (ANY,)
     if device == "one":
-        most = {kind: sum(node.gpus if gpus else node.cpus for node in of) for kind, of in by_kind.items()}
+        most = {kind: sum(node.gpus if gpus else node.cpus for node in members) for kind, members in by_kind.items()}
         return (max(most, key=lambda kind: (most[kind], kind)),) if most else ()
     if device not in by_kind:
         raise ConfigError(
@@ -296,8 +296,8 @@ class PackedSlots(Slots):
         for kind, packed in self._packed.items():
             if (n := max(1, min(fitting(packed.gpus, held_bytes), packed.now))) < packed.now or was_first:
                 self._share_among(n, kind)
-                left = size(max(map(reserve, packed.gpus), default=0.0))
-                held = f"a trial took {size(held_bytes)} of its GPU, {left} stay in reserve"
+                reserved = size(max(map(reserve, packed.gpus), default=0.0))
+                held = f"a trial took {size(held_bytes)} of its GPU, {reserved} stay in reserve"
                 self._say(f"note    {held}: {self._words(kind)} from now on")
         if was_first:
             self._with = {trial_id: self._packed[self._taken[trial_id]].now for trial_id in self._with}
@@ -378,7 +378,8 @@ def slots_for(
     if resources.device != "cpu" and (by_kind := kinds_of(nodes, gpus=True)):
         chosen = {kind: by_kind[kind] for kind in chosen_kinds(nodes, resources.device, gpus=True)}
         found = dict.fromkeys(chosen, CudaGpus(tuple(here))) if here else gpus_of(chosen, say)
-        each = -(-min(len(specs), most or len(specs)) // int(sum(node.gpus for of in chosen.values() for node in of)))
+        gpus_up = int(sum(node.gpus for pool in chosen.values() for node in pool))
+        each = -(-min(len(specs), most or len(specs)) // gpus_up)
         for kind, answer in found.items():
             by_cores = most_on_a_gpu(chosen[kind], resources.cpus)
             packed[kind] = Packed(answer.found, max(1, min(by_cores, each)) if answer.found else 1)
@@ -417,8 +418,8 @@ def asked_nodes(kinds: Sequence[str], say: Say) -> dict[str, list[CudaGpus | Non
     """What a process on each node with GPUs of these kinds says of one of them; None where it does not answer."""
     import ray
 
-    asked = dict(_asked(kinds))
-    ready, late = ray.wait(list(asked), num_returns=len(asked), timeout=SAY_S) if asked else ([], [])
+    kind_of = dict(_asked(kinds))
+    ready, late = ray.wait(list(kind_of), num_returns=len(kind_of), timeout=SAY_S) if kind_of else ([], [])
     if late:
         say(f"note    waiting for a part of a GPU on {counted(len(late), 'node')}, {ANSWER_S:.0f} s at most")
         more, late = ray.wait(late, num_returns=len(late), timeout=ANSWER_S - SAY_S)
@@ -426,12 +427,12 @@ def asked_nodes(kinds: Sequence[str], say: Say) -> dict[str, list[CudaGpus | Non
     answers: dict[str, list[CudaGpus | None]] = {kind: [] for kind in kinds}
     for one in ready:
         try:
-            answers[asked[one]].append(ray.get(one))
+            answers[kind_of[one]].append(ray.get(one))
         except ray.exceptions.RayError as error:  # its node is gone, or has none of our packages
-            answers[asked[one]].append(CudaGpus(why_none=reason(error)))
+            answers[kind_of[one]].append(CudaGpus(why_none=reason(error)))
     for one in late:
         ray.cancel(one, force=True)
-        answers[asked[one]].append(None)
+        answers[kind_of[one]].append(None)
     return answers
 
 

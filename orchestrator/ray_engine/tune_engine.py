@@ -288,10 +288,10 @@ def tune_folder() -> Iterator[Path]:
 
     The driver holds a lock on it, so the next launch knows which folders a killed one has left, and removes them.
     """
-    for left in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
-        if (left / _LOCK).exists():
-            with suppress(OSError), FileLock(left / _LOCK, blocking=False):  # another user's cannot be opened
-                shutil.rmtree(left, ignore_errors=True)
+    for stale in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        if (stale / _LOCK).exists():
+            with suppress(OSError), FileLock(stale / _LOCK, blocking=False):  # another user's cannot be opened
+                shutil.rmtree(stale, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix=_PREFIX, ignore_cleanup_errors=True) as name:
         folder = Path(name)
         with FileLock(folder / f".{_LOCK}"):

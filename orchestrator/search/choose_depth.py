@@ -137,7 +137,7 @@ class _Search:
             order += [((i, seed), 0.1) for i in targets if i not in hopeful for _, seed in self._further(i)]
         chances = dict(reversed(order))
         first = dict.fromkeys(want for want, _ in order)
-        return [Want(int(i), seed, chances[i, seed] if at else 1.0) for at, (i, seed) in enumerate(first)]
+        return [Want(int(i), seed, chances[i, seed] if place else 1.0) for place, (i, seed) in enumerate(first)]
 
     def why(self) -> Why:
         if not self._open:
@@ -225,10 +225,10 @@ class _Search:
     def _later(self, i: int) -> tuple[float, ...]:
         """Chances of the looks with one, two, ... more seeds to show a freeze; empty without a spread to tell by."""
         if i not in self._chances:
-            of, later = self._of, np.empty(0)
+            decision, later = self._of, np.empty(0)
             if self._has_spread[i]:
-                one = Estimate(*(values[i] for values in of.estimate))
-                most = max(of.looks.planned, len(self._seeds))  # more where seeds were added to a plan
-                later = chances_within(one, of.looks, of.plan.tolerance, of.tail, most)
+                one = Estimate(*(values[i] for values in decision.estimate))
+                most = max(decision.looks.planned, len(self._seeds))  # more where seeds were added to a plan
+                later = chances_within(one, decision.looks, decision.plan.tolerance, decision.tail, most)
             self._chances[i] = tuple(np.maximum.accumulate(later).tolist())
         return self._chances[i]

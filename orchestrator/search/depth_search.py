@@ -83,9 +83,9 @@ class DepthSearch(Source):
         time_left: Callable[[], float] | None = None,
     ) -> None:
         """`time_left`: seconds until a limit stops the launch; None without one, and the search is to be short."""
-        asked = spec.choose_depth
-        assert asked is not None
-        self._depths, self._stored, self._most_trials, self._time_left = depths, stored, asked.trials, time_left
+        goal = spec.choose_depth
+        assert goal is not None
+        self._depths, self._stored, self._most_trials, self._time_left = depths, stored, goal.trials, time_left
         self._seeds, self._plan, self._passes = list(depths.baseline), spec.plan, depths.passes
         self._cells = (depths.baseline, *depths.freezes)
         self._specs = [spec for seeds in self._cells for spec in seeds.values()]
@@ -184,10 +184,10 @@ class DepthSearch(Source):
         ahead = [
             spec for spec in self._specs if spec.trial_id not in self._ended and spec.trial_id not in self._records
         ]
-        left = self._trials_left()
+        n_left = self._trials_left()
         likely = sum(wanted.get(spec.trial_id, 0.0) for spec in ahead)
-        share = 1.0 if left is None or likely <= left else left / likely
-        return Chances([(spec, share * wanted.get(spec.trial_id, 0.0)) for spec in ahead], left)
+        share = 1.0 if n_left is None or likely <= n_left else n_left / likely
+        return Chances([(spec, share * wanted.get(spec.trial_id, 0.0)) for spec in ahead], n_left)
 
     def found(self, columns: int = 100) -> list[str]:
         """The answer, as `permafrost answer` words it, why the search ended there, and the loss of every freeze."""
@@ -214,8 +214,8 @@ class DepthSearch(Source):
 
     def _budget(self) -> Budget:
         """What is left of the time and the trials."""
-        left = None if self._time_left is None else max(self._time_left(), 0.0) * self._most_running
-        return Budget(left, self._trials_left(), self._seconds())
+        seconds_left = None if self._time_left is None else max(self._time_left(), 0.0) * self._most_running
+        return Budget(seconds_left, self._trials_left(), self._seconds())
 
     def _trials_left(self) -> int | None:
         return None if self._most_trials is None else max(self._most_trials - len(self._used), 0)

@@ -64,8 +64,8 @@ class AdaptiveCells:
                 return specs
         for repeats in range(0 if self._is_full else 10 * MOST_REPEATS):
             if repeats < MOST_REPEATS:
-                known = list(map(self._known, past))
-                point = suggested_point(self._search, self._space, self._n_layers, self._number, known)
+                results = list(map(self._known, past))
+                point = suggested_point(self._search, self._space, self._n_layers, self._number, results)
             else:
                 draw = at_random(np.random.default_rng([self._search.seed, self._number]))
                 point = walk(self._space, draw, self._n_layers)
@@ -164,7 +164,7 @@ def frozen_trial(
 
     Stopped and diverged cells are pruned, which is worse than every complete one; failed ones are ignored.
     """
-    states = set(cell.over.values())
+    states = set(cell.ends.values())
     state, value, best = TrialState.RUNNING, None, dict[int, float]()
     if State.DIVERGED in states:
         state = TrialState.PRUNED

@@ -167,7 +167,7 @@ class Steering(Source):
 
     def _end(self, spec: TrialSpec, state: State) -> None:
         cell = self._cell_of[spec.trial_id]
-        cell.over[spec.trial_id] = cell.progress[spec.trial_id].state = state
+        cell.ends[spec.trial_id] = cell.progress[spec.trial_id].state = state
 
 
 def result_lines(cells: Sequence[Cell], objective: str = "score") -> list[str]:
@@ -178,7 +178,7 @@ def result_lines(cells: Sequence[Cell], objective: str = "score") -> list[str]:
         cell = best_cell(group, objective)
         if cell is not None:
             lines += [f"best    {cell_label(cell.specs[0], varying)}: {_value(cell, objective)}", *_on_test(cell)]
-    n_early = sum(list(cell.over.values()).count(State.PRUNED) for cell in cells)
+    n_early = sum(list(cell.ends.values()).count(State.PRUNED) for cell in cells)
     if n_early:
         n_trials = counted(sum(len(cell.specs) for cell in cells), "trial")
         lines.append(f"        {n_early} of {n_trials} stopped early")
@@ -191,7 +191,7 @@ def best_cell(cells: Sequence[Cell], objective: str = "score") -> Cell | None:
     One that was stopped under some seeds counts only where all were.
     """
     means = [(cell, mean) for cell in cells if (mean := cell.mean(objective)) is not None]
-    whole = [(cell, mean) for cell, mean in means if State.PRUNED not in cell.over.values()]
+    whole = [(cell, mean) for cell, mean in means if State.PRUNED not in cell.ends.values()]
     sign = -1 if less_is_better(objective) else 1
     best = max(whole or means, key=lambda found: sign * found[1], default=None)
     return None if best is None else best[0]
@@ -223,8 +223,8 @@ def _on_test(cell: Cell) -> Iterator[str]:
         test = interval(stacked(items), sizes=sizes)
         ends = ""
         if test.low is not None and test.high is not None:
-            over = "seeds" if test.n_sentences is None else "seeds and sentences"
-            ends = f" ({points(-test.high)} to {points(-test.low)}, 95 % interval over {over})"
+            sample = "seeds" if test.n_sentences is None else "seeds and sentences"
+            ends = f" ({points(-test.high)} to {points(-test.low)}, 95 % interval over {sample})"
         yield f"        score {points(-test.mean)}{ends} on test, which took no part in that"
     if collapsed := [trial.has_collapsed for trial in cell.progress.values() if trial.has_collapsed is not None]:
         yield f"        {collapses(collapsed).sentence}"

@@ -78,12 +78,12 @@ class Cell:
     Attributes:
         specs: The replicates, one per seed.
         progress: That of each, by trial id.
-        over: Ended trials with their state.
+        ends: Ended trials with their state.
     """
 
     specs: Sequence[TrialSpec]
     progress: dict[str, TrialProgress] = field(default_factory=dict)
-    over: dict[str, State] = field(default_factory=dict)
+    ends: dict[str, State] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.progress = {spec.trial_id: TrialProgress() for spec in self.specs} | self.progress
@@ -101,7 +101,7 @@ class Cell:
     @property
     def is_over(self) -> bool:
         """Whether all trials have ended."""
-        return len(self.over) == len(self.specs)
+        return len(self.ends) == len(self.specs)
 
     def results(self) -> list[Results]:
         """Results of the complete trials."""

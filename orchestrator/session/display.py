@@ -219,8 +219,8 @@ class LiveDisplay:
         for spec, record in list(self._running.values()):
             set_up = str(self._work.get(spec.trial_id, "set-up"))
             epoch = f"epoch {record.epoch:g}/{spec.optim.epochs}" if record else set_up
-            left = self._pace.seconds_left(spec, self._elapsed_s())
-            end = f"{duration(left)} left" if left is not None and left >= 1 else ""  # it may take longer than expected
+            rest = self._pace.seconds_left(spec, self._elapsed_s())
+            end = f"{duration(rest)} left" if rest is not None and rest >= 1 else ""  # it may take longer
             rows.append((spec.label, epoch, _scored(spec, record), end))
         return rows
 

@@ -100,11 +100,11 @@ class Ended:
     @property
     def stopped(self) -> str | None:
         """Why it stopped early, and how much is left; None if it did not."""
-        left = f"{counted(self.n_left, 'trial')} left"
+        trials_left = f"{counted(self.n_left, 'trial')} left"
         if self.stop.reason is not None:
-            return f"stopped with {left}: {self.stop.reason}"
+            return f"stopped with {trials_left}: {self.stop.reason}"
         why = self.stop.bound or ("interrupted" if self.stop.asked else None)
-        return why and f"{why}, {left}; finished trials are in the store."
+        return why and f"{why}, {trials_left}; finished trials are in the store."
 
 
 def earlier_note(results: ResultStore, plan: SweepPlan, ended: Collection[str]) -> str:

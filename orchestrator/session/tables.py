@@ -33,8 +33,8 @@ from trials.tasks.task import head_of
 def plan_lines(plan: Plan, store: str, cluster: ClusterSpec) -> list[str]:
     """The plan as lines of text. Work that checkpoints keep is not counted."""
     kept = sum(examples_seen(spec, plan.kept_steps.get(spec.trial_id, 0)) for spec in plan.to_run)
-    left = sum(spec.optim.epochs for spec in plan.ahead) - sum(_kept_epochs(plan, spec) for spec in plan.to_run)
-    epochs = int(left) if left == int(left) else round(left, 2)
+    epochs_left = sum(spec.optim.epochs for spec in plan.ahead) - sum(_kept_epochs(plan, spec) for spec in plan.to_run)
+    epochs = int(epochs_left) if epochs_left == int(epochs_left) else round(epochs_left, 2)
     sentences = sum(spec.optim.epochs * spec.train_size for spec in plan.ahead) - kept
     corpora = list(dict.fromkeys((spec.task, spec.data) for spec in plan.ahead))
     most = "" if plan.runs_all else "at most "

@@ -159,8 +159,8 @@ def _without_comments(blocks: Blocks, tag: int) -> Blocks:
             return True
         if not _note.match(line.text):
             return False
-        at = line.cells[tag] if -width <= tag < width else ""
-        return not others or (at not in tags and not _surely_tag.fullmatch(at))
+        cell = line.cells[tag] if -width <= tag < width else ""
+        return not others or (cell not in tags and not _surely_tag.fullmatch(cell))
 
     blocks = [[line for line in block if not (_key.match(line.text) and is_comment(line))] for block in blocks]
     return [lines for block in blocks if (lines := list(dropwhile(is_comment, block)))]

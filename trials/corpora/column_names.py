@@ -37,8 +37,8 @@ def is_header(first: Sequence[str], rest: Sequence[Sequence[str]]) -> bool:
     """Whether a first row names the columns: by a known name, by words above numbers or printed lists, or above classes
     or tags that lack it.
     """
-    for at, cell in enumerate(first):
-        below = [row[at] for row in rest if len(row) > at]
+    for column, cell in enumerate(first):
+        below = [row[column] for row in rest if len(row) > column]
         tags = Counter(tag for cells in below for tag in cells.split(" "))
         if cell not in below and (
             cell.strip().lower() in KNOWN_NAMES

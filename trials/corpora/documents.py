@@ -42,8 +42,8 @@ def documents_at(path: Path, lines: Sequence[str], starts: Sequence[int]) -> lis
     if breaks:
         return [f"{path}:{bisect_right(breaks, start)}" for start in starts]
     if newdocs and starts and min(newdocs) < starts[0]:  # where the first sentence has none, others may be missing
-        at = _last_before(newdocs, starts)
-        return [newdocs[number] or f"{path}:{number}" for number in at if number is not None]
+        numbers_before = _last_before(newdocs, starts)
+        return [newdocs[number] or f"{path}:{number}" for number in numbers_before if number is not None]
     numbers = _last_before(ids, starts)
     if None in numbers or len({*numbers}) < len(numbers):
         return [None] * len(starts)
@@ -52,9 +52,9 @@ def documents_at(path: Path, lines: Sequence[str], starts: Sequence[int]) -> lis
 
 def _last_before(marks: Mapping[int, str], starts: Sequence[int]) -> list[int | None]:
     """The line of the last mark before each sentence's first word."""
-    at = sorted(marks)
-    places = (bisect_right(at, start) for start in starts)
-    return [at[place - 1] if place else None for place in places]
+    lines = sorted(marks)
+    places = (bisect_right(lines, start) for start in starts)
+    return [lines[place - 1] if place else None for place in places]
 
 
 def _documents_of_ids(ids: Sequence[str]) -> list[str | None]:

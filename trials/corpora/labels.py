@@ -76,9 +76,9 @@ def cleaned(corpus: Corpus, name: str, *, regression: bool, label_none: str | No
             split: [item for item in items if getattr(item, "label", "O") != none] for split, items in splits.items()
         }
         sizes = {split: (len(items) - len(kept[split]), len(items)) for split, items in splits.items()}
-        left = ", ".join(f"{n:,} of {total:,} in {split}" for split, (n, total) in sizes.items() if n)
+        sizes_part = ", ".join(f"{n:,} of {total:,} in {split}" for split, (n, total) in sizes.items() if n)
         shown = {"": "(empty)", REJECTED: REJECTED}.get(none, f"({quoted(none)})")
-        notes.append(f"texts without a label {shown} are left out: {left}.")
+        notes.append(f"texts without a label {shown} are left out: {sizes_part}.")
         splits = kept
     return CleanCorpus(replace(corpus, **splits), tuple(notes))
 
@@ -104,12 +104,12 @@ def _spellings(counts: Mapping[str, int]) -> dict[str, str]:
             read[label] = latin
     if all(re.fullmatch(r"-?\d+(\.0*)?", label) for label in read.values() if label not in _NONE):
         read |= {label: seen.partition(".")[0] for label, seen in read.items()}
-    known = Counter[str]()
+    read_counts = Counter[str]()
     for label, seen in read.items():
-        known[seen] += counts[label]
-    for folded in _twins(known):
-        commonest = max(folded, key=lambda label: known[label])
-        others = [label for label in known if label not in folded and _is_word(label)]
+        read_counts[seen] += counts[label]
+    for folded in _twins(read_counts):
+        commonest = max(folded, key=lambda label: read_counts[label])
+        others = [label for label in read_counts if label not in folded and _is_word(label)]
         how = next((way for way in _CASES if way(commonest) and all(map(way, others))), None)
         if how is not None and others and not any(how(label) for label in folded if label != commonest):
             read |= {label: commonest for label, seen in read.items() if seen in folded}
@@ -132,9 +132,9 @@ def _is_word(label: str) -> bool:
 
 
 def _refuse_twins(name: str, counts: Mapping[str, int], spellings: Mapping[str, str]) -> None:
-    left = {spellings.get(label, label): n for label, n in counts.items()}
-    for twins in _twins(left):
-        listed = " and ".join(f"{quoted(label)} ({left[label]:,})" for label in twins)
+    spelled = {spellings.get(label, label): n for label, n in counts.items()}
+    for twins in _twins(spelled):
+        listed = " and ".join(f"{quoted(label)} ({spelled[label]:,})" for label in twins)
         raise DataError(
             f"{name}: are the labels {listed} one or two? Only capitals tell them apart. Write one like the other, or "
             "give them different names."

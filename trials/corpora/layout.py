@@ -165,9 +165,9 @@ def _reads(path: Path, format_: str) -> bool:
     how = FORMAT_LAYOUTS.get(format_)
     if how is not None and not how.is_text:
         return False
-    asked = Asked(Columns(), Columns(), (), looks_for_pair=False)
+    nothing_named = Asked(Columns(), Columns(), (), looks_for_pair=False)
     try:
-        columns = how.columns(path, asked)[0] if how is not None and how.is_table else Columns()
+        columns = how.columns(path, nothing_named)[0] if how is not None and how.is_table else Columns()
         items = CORPUS_FORMATS[format_](path, columns, None)
     except (DataError, ConfigError):
         return False

@@ -162,8 +162,8 @@ def _has_lines_before(sample: Sample) -> bool:
     """A CSV file with a title or comments above its header line."""
     if ".csv" not in sample.path.suffixes or not len(sample.inside) > 1 or sample.width > 1:
         return False
-    at = next((n for n in range(1, _MOST_BEFORE) if is_divided(sample.lines[n:])), 0)
-    return at > 0 and not is_divided(sample.lines)
+    n_before = next((n for n in range(1, _MOST_BEFORE) if is_divided(sample.lines[n:])), 0)
+    return n_before > 0 and not is_divided(sample.lines)
 
 
 def _has_tagged_words(sample: Sample) -> bool:
@@ -180,7 +180,7 @@ def _has_a_word_a_line(sample: Sample) -> bool:
         return _has_tabs_and_spaces(sample)
     if sample.path.suffix in (".csv", ".jsonl") and not any("\t" in line for line in sample.inside[:20]):
         return False
-    columns = [[row[at] for row in rows if len(row) == width] for at in range(width)]
+    columns = [[row[i] for row in rows if len(row) == width] for i in range(width)]
     has_spans = any(TagEvidence.of(Counter(column)).are_spans for column in columns)
     come_again = 2 * len({*columns[0]}) <= len(rows) and _are_classes(columns[-1])  # as the words of a language do
     come_again = come_again and sample.first()[0] not in "{["
@@ -194,9 +194,9 @@ def _has_tabs_and_spaces(sample: Sample) -> bool:
 
 def _spans_at(sample: Sample) -> int | None:
     """The column between tabs that holds tags of spans, one a cell."""
-    columns = {at: sample.column(at) for at in range(sample.width)}
-    alone = {at: cells for at, cells in columns.items() if 2 * sum(map(_are_several_tags, cells)) <= len(cells)}
-    return next((at for at, cells in alone.items() if TagEvidence.of(Counter(cells)).are_spans), None)
+    columns = {i: sample.column(i) for i in range(sample.width)}
+    alone = {i: cells for i, cells in columns.items() if 2 * sum(map(_are_several_tags, cells)) <= len(cells)}
+    return next((i for i, cells in alone.items() if TagEvidence.of(Counter(cells)).are_spans), None)
 
 
 def _are_several_tags(cell: str) -> bool:
@@ -220,9 +220,9 @@ def _is_a_table(sample: Sample) -> bool:
     if len(header & KNOWN_NAMES) > 1 and not header_line(sample.lines):
         return True
     if _is_broken_into_sentences(sample, _LONG_BLOCK):
-        return len(rows) >= _MANY and _has_texts_beside_classes([sample.column(at) for at in range(sample.width)])
+        return len(rows) >= _MANY and _has_texts_beside_classes([sample.column(i) for i in range(sample.width)])
     has_texts = _share(any(" " in cell.strip() for cell in row) for row in rows) >= 0.5
-    return has_texts or _has_texts_beside_classes([sample.column(at) for at in range(sample.width)])
+    return has_texts or _has_texts_beside_classes([sample.column(i) for i in range(sample.width)])
 
 
 def _has_texts_beside_classes(columns: Sequence[Sequence[str]]) -> bool:

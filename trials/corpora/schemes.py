@@ -24,9 +24,9 @@ Written = Literal["iob1", "iob2", "bioes", "io"]
 
 
 class Fault(NamedTuple):
-    """A violated rule in a pair of tags: `at` is 0 if the first tag is wrong, and 1 if the second is."""
+    """A violated rule in a pair of tags: `place` is 0 if the first tag is wrong, and 1 if the second is."""
 
-    at: int
+    place: int
     rule: str
 
 
@@ -214,7 +214,7 @@ def _broken(sentences: Sequence[Sentence], faults: Faults) -> Iterator[tuple[str
         for i, pair in enumerate(_pairs(sentence)):
             if pair in faults:
                 fault = faults[pair]
-                yield _where(n, sentence, i - 1 + fault.at), fault.rule
+                yield _where(n, sentence, i - 1 + fault.place), fault.rule
 
 
 def _where(number: int, sentence: Sentence, i: int) -> str:

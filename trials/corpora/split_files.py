@@ -250,7 +250,7 @@ def _are_labels_of(labels: Sequence[str], texts: Sequence[str]) -> bool:
     if len(labels) != len(texts) or len(labels) < _FEWEST_LINES or any("\t" in line or "{" in line for line in labels):
         return False
     pairs = [(a.split(), b.split()) for a, b in zip(labels, texts, strict=True)]
-    tags, words = ({word for pair in pairs for word in pair[at]} for at in (0, 1))
+    tags, words = ({word for pair in pairs for word in pair[side]} for side in (0, 1))
     few = all(map(all, pairs)) and len(tags) < len(words) and 5 * len(tags) <= sum(len(a) for a, _ in pairs)
     single = all(len(a) == 1 for a, _ in pairs) and 2 * sum(len(b) > 1 for _, b in pairs) > len(pairs)
     each = any(len(a) > 1 for a, _ in pairs) and sum(len(a) == len(b) for a, b in pairs) >= _NEARLY * len(pairs)

@@ -93,5 +93,5 @@ def missing_shards(files: Sequence[Path]) -> list[str] | None:
         return None
     there, n, match = {int(match[2]) for match in shards}, int(shards[0][3]), shards[0]
     numbers = range(1, n + 1) if n in there else range(n)
-    names = (f"{match[1]}{match[0][match.end(1)]}{at:0{len(match[2])}}{match[0][match.end(2) :]}" for at in numbers)
-    return [name for at, name in zip(numbers, names, strict=True) if at not in there]
+    names = (f"{match[1]}{match[0][match.end(1)]}{i:0{len(match[2])}}{match[0][match.end(2) :]}" for i in numbers)
+    return [name for i, name in zip(numbers, names, strict=True) if i not in there]

@@ -213,7 +213,7 @@ def parquet_rows(path: Path, names: Sequence[str] | None = None) -> Iterator[dic
                 n_bytes += batch.nbytes
                 check_fits(path, n_bytes)
                 for row in batch.to_pylist():
-                    yield row | {key: _named(row[key], known) for key, known in classes.items() if key in row}
+                    yield row | {key: _named(row[key], names_of) for key, names_of in classes.items() if key in row}
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror or error}).") from error
     except (pa.ArrowException, UnicodeDecodeError) as error:
@@ -247,9 +247,9 @@ def first_rows(path: Path, format_: str) -> FirstRows:
     most = MOST_ROWS if format_ == "parquet" else None
     rows: list[Any] = [row for _, row in islice(rows_of(path, format_, strict=False), most)]
     if format_ == "jsonl":
-        for at, row in enumerate(rows):
+        for i, row in enumerate(rows):
             with suppress(ValueError, RecursionError):
-                rows[at] = json.loads(row) if isinstance(row, str) else row
+                rows[i] = json.loads(row) if isinstance(row, str) else row
         return [flat(row) for row in rows if isinstance(row, dict)]
     return rows
 

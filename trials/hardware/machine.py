@@ -236,17 +236,17 @@ def _instances() -> list[str]:
 
 def _sorted_out(listed: Sequence[Gpu], said: Sequence[str], visible: str | None) -> CudaGpus:
     """The GPUs that can be used, and words on the others."""
-    asked = _places(visible or "")
+    requested = _places(visible or "")
     # CUDA ends the list at the first that does not exist.
-    places = asked if len(asked) >= len(listed) else [str(i) for i in range(len(listed))]
+    places = requested if len(requested) >= len(listed) else [str(i) for i in range(len(listed))]
     gpus = [replace(gpu, place=gpu.place or place) for gpu, place in zip(listed, places, strict=False)]
     refused = [
         f"{gpu.name or 'GPU'} (number {gpu.place}): {reason(RuntimeError(gpu.why_not))}" for gpu in gpus if gpu.why_not
     ]
     found = tuple(gpu for gpu in gpus if not gpu.why_not)
     notes = [f"{each}; it is not used" for each in refused]
-    if found and len(asked) > len(listed):
-        notes.append(f"{VISIBLE}={visible!r} names {len(asked)} GPUs, of which CUDA finds {len(listed)}")
+    if found and len(requested) > len(listed):
+        notes.append(f"{VISIBLE}={visible!r} names {len(requested)} GPUs, of which CUDA finds {len(listed)}")
     why = f"torch cannot compute on {'; '.join(refused)}" if refused and not found else ""
     return CudaGpus(found, why, tuple(notes) if found else (), tuple(said))
 

@@ -120,11 +120,11 @@ def cached_snapshots(repo: Repo) -> Iterator[tuple[Repo, Path]]:
         if len(owned) > 1 and not repo.is_pinned:
             raise repo.error(f"{repo}: the cache has several of this name. Say which: {', '.join(names[1:])}.")
     for name in names:
-        at = Repo(repo.kind, name, repo.revision)
+        named = Repo(repo.kind, name, repo.revision)
         with suppress(RevisionResolutionError, OSError, ValueError):
-            commit = HfApi().resolve_revision(name, local_files_only=True, **at.asked).resolved
+            commit = HfApi().resolve_revision(name, local_files_only=True, **named.asked).resolved
             if is_commit(commit):
-                yield replace(at, revision=commit), cache / f"{start}{at.folder_name}" / "snapshots" / commit
+                yield replace(named, revision=commit), cache / f"{start}{named.folder_name}" / "snapshots" / commit
 
 
 def looked_up(repo: Repo) -> tuple[Repo, Any]:
@@ -186,10 +186,10 @@ def explain(error: BaseException, repo: Repo) -> str:
             f"what is on this machine (--offline).{no_path}"
         ),
     }
-    said = next((text for kind, text in words.items() if isinstance(error, kind)), None)
-    if said is None and isinstance(error, OSError) and error.strerror:  # the system's own, not one of a library
-        said = f": {error.filename or constants.HF_HOME}: {error.strerror}. Fix this, or set HF_HOME to another folder."
-    return f"{repo}{said or f' cannot be read: {reason}. Use another revision, or give the files themselves.'}"
+    text = next((phrase for kind, phrase in words.items() if isinstance(error, kind)), None)
+    if text is None and isinstance(error, OSError) and error.strerror:  # the system's own, not one of a library
+        text = f": {error.filename or constants.HF_HOME}: {error.strerror}. Fix this, or set HF_HOME to another folder."
+    return f"{repo}{text or f' cannot be read: {reason}. Use another revision, or give the files themselves.'}"
 
 
 def without_token(text: str) -> str:

@@ -63,8 +63,8 @@ class Sourced(Frozen):
 
     def meaning(self, exact: str) -> str:
         """What a name without an exact version was found to mean: the `source` of a spec."""
-        asked, version = self.sources[self.way].inexact(self)
-        return f"{asked} is {exact}, its {version}"
+        name, version = self.sources[self.way].inexact(self)
+        return f"{name} is {exact}, its {version}"
 
     def pinned(self, exact: str | None) -> Self:
         """The same at the version that the `source` of a spec says."""

@@ -203,7 +203,7 @@ Scale = tuple[float, float]  # ends of the axis of all bars of a page, in points
 class ShortAnswer(NamedTuple):
     """Some corpora, which may be none, and what to freeze for them."""
 
-    of: str
+    subject: str
     words: str
 
 
@@ -241,12 +241,13 @@ def _of_corpus(all_answers: Sequence[Answer]) -> str:
         )
     if len(told) == 1:
         return f"{next(iter(told))}."
-    return f"{'; '.join(f'{words} ({of})' for words, of in ((words, ', '.join(of)) for words, of in told.items()))}."
+    parts = [f"{words} ({', '.join(sizes)})" for words, sizes in told.items()]
+    return f"{'; '.join(parts)}."
 
 
 def in_short(all_answers: Sequence[Answer]) -> str:
     """The sentences of `short_answers` in a line."""
-    return " ".join(f"{of}: {words}" if of else words for of, words in short_answers(all_answers))
+    return " ".join(f"{subject}: {words}" if subject else words for subject, words in short_answers(all_answers))
 
 
 def recommended_squares(answer: Answer) -> Any:

@@ -153,11 +153,11 @@ class Places(NamedTuple):
     """Where cells stand on an axis: a block per train size, in it a place per freeze.
 
     Attributes:
-        at: Cell to its position.
+        positions: By cell.
         ticks, labels: Of the axis; labels are escaped.
     """
 
-    at: dict[str, float]
+    positions: dict[str, float]
     ticks: list[float]
     labels: list[str]
     title: str
@@ -174,15 +174,15 @@ def places(table: pd.DataFrame) -> Places:
     index = {freeze: n for n, freeze in enumerate(freezes)}
     block = {size: n * (len(freezes) + 1) for n, size in enumerate(sizes)}
     keys = zip(table["cell"], table["train_size"], table["freeze"], strict=True)  # itertuples would build all columns
-    at = {cell: float(block[size] + index[freeze]) for cell, size, freeze in keys}
-    if len(at) <= _MAX_LABELLED:
+    place_of = {cell: float(block[size] + index[freeze]) for cell, size, freeze in keys}
+    if len(place_of) <= _MAX_LABELLED:
         several = len(sizes) > 1
         labels = [_label(row, several=several) for row in table.itertuples()]
-        return Places(at, list(at.values()), labels, "frozen" + (", train size" if several else ""))
+        return Places(place_of, list(place_of.values()), labels, "frozen" + (", train size" if several else ""))
     middle = (len(freezes) - 1) / 2
     named = sizes[:: -(-len(sizes) // MAX_TICKS)]
     return Places(
-        at, [block[size] + middle for size in named], [f"{size:,}" for size in named], "train size (sentences)"
+        place_of, [block[size] + middle for size in named], [f"{size:,}" for size in named], "train size (sentences)"
     )
 
 
@@ -190,7 +190,7 @@ def beside_each_other(trials: pd.DataFrame, spots: Places) -> pd.Series:
     """Where the dots of trials stand at the places of their cells: by seed, in the same order in every cell."""
     codes, seeds = pd.factorize(trials["seed"], sort=True)
     offsets = pd.Series(dodge(codes.tolist(), len(seeds)), index=trials.index, dtype="float64")
-    return trials["cell"].map(spots.at) + offsets
+    return trials["cell"].map(spots.positions) + offsets
 
 
 def _label(row: Any, *, several: bool) -> str:

@@ -119,7 +119,7 @@ LOOKS = {
 
 def _mixed(first: str, second: str, share: float) -> str:
     """A colour between two, `#RRGGBB`."""
-    pairs = ((int(first[at : at + 2], 16), int(second[at : at + 2], 16)) for at in (1, 3, 5))
+    pairs = ((int(first[start : start + 2], 16), int(second[start : start + 2], 16)) for start in (1, 3, 5))
     return "#" + "".join(f"{round(a + share * (b - a)):02X}" for a, b in pairs)
 
 
@@ -132,7 +132,7 @@ def in_dark() -> dict[str, str]:
 
 def rgba(colour: str) -> str:
     """The beginning of a colour `#RRGGBB` with an opacity: `rgba(1,2,3`."""
-    return f"rgba({','.join(str(int(colour[at : at + 2], 16)) for at in (1, 3, 5))}"
+    return f"rgba({','.join(str(int(colour[start : start + 2], 16)) for start in (1, 3, 5))}"
 
 
 def axis(title: str, **more: Any) -> dict[str, Any]:
@@ -315,18 +315,18 @@ def grid(
     x_lines, y_lines = drawn.pop("xaxis"), drawn.pop("yaxis")
     for place, title in enumerate(titles):
         row, column = divmod(place, columns)
-        at = str(place + 1) if place else ""
+        suffix = str(place + 1) if place else ""
         across = _share(column, columns, 0.1 if own else 0.05)
         down = _share(rows - 1 - row, rows, min(0.2, 84 / (panel_height * rows)))
         untitled = {"title": {"text": ""}}
-        lowest, left = place + columns >= n, column == 0
-        drawn[f"xaxis{at}"] = {
-            **x_lines, **x, **({} if lowest else untitled), "domain": across, "anchor": f"y{at}",
+        lowest, is_left = place + columns >= n, column == 0
+        drawn[f"xaxis{suffix}"] = {
+            **x_lines, **x, **({} if lowest else untitled), "domain": across, "anchor": f"y{suffix}",
             "showticklabels": lowest,
         }  # fmt: skip
-        drawn[f"yaxis{at}"] = {
-            **y_lines, **(y[place] if not isinstance(y, dict) else y), **({} if left else untitled), "domain": down,
-            "anchor": f"x{at}", "showticklabels": left or own, **({"matches": "y"} if place and not own else {}),
+        drawn[f"yaxis{suffix}"] = {
+            **y_lines, **(y[place] if not isinstance(y, dict) else y), **({} if is_left else untitled), "domain": down,
+            "anchor": f"x{suffix}", "showticklabels": is_left or own, **({"matches": "y"} if place and not own else {}),
         }  # fmt: skip
         drawn["annotations"].append(heading(title, across[0], down[1]))
     return drawn

@@ -151,13 +151,13 @@ def notes(comparison: Comparison, study: Study) -> Iterator[str]:
             f"their device: {100 * TIME_MARGIN:g}; counts: {100 * COUNT_MARGIN:g} %); not reproduced: all is beyond"
         )
     judged = [line.replication for line in comparison.lines]
-    said = [f"cannot tell: {one.why}" for one in judged if one.verdict == "cannot tell"]
-    said += [note for line in comparison.lines for note in line.notes]
-    said += [f"erratum: {text}" for line in comparison.lines for text in line.errata]
+    sentences = [f"cannot tell: {one.why}" for one in judged if one.verdict == "cannot tell"]
+    sentences += [note for line in comparison.lines for note in line.notes]
+    sentences += [f"erratum: {text}" for line in comparison.lines for text in line.errata]
     for reason, what in comparison.refused.items():
-        said.append(f"not compared: {reason}" + (f" [{'; '.join(what)}]" if what else ""))
-    said += [f"erratum in the text: {erratum.text}" for erratum in study.errata if erratum.is_of_text]
-    yield from dict.fromkeys(said)
+        sentences.append(f"not compared: {reason}" + (f" [{'; '.join(what)}]" if what else ""))
+    sentences += [f"erratum in the text: {erratum.text}" for erratum in study.errata if erratum.is_of_text]
+    yield from dict.fromkeys(sentences)
 
 
 def _range(line: Line, *ends: float | None) -> str:
@@ -228,13 +228,13 @@ def figure(rows: Sequence[dict[str, Any]], title: str) -> dict[str, Any] | None:
     rows = [row for row in rows if row["unit"] == "%"]
     if not rows:
         return None
-    at = list(range(len(rows)))
+    places = list(range(len(rows)))
     names = [html(f"{row['table']}, {row['metric']}, {row['frozen']}: {row['verdict']}") for row in rows]
     ends = [(row["published"], row["published, to"] or row["published"]) for row in rows]
     ours = [row["ours"] for row in rows]
     above = [0.0 if row["predicted to"] is None else row["predicted to"] - row["ours"] for row in rows]
     below = [0.0 if row["predicted from"] is None else row["ours"] - row["predicted from"] for row in rows]
-    dots = {"type": "scatter", "mode": "markers", "y": at, "hovertemplate": "%{x:.2f} %"}
+    dots = {"type": "scatter", "mode": "markers", "y": places, "hovertemplate": "%{x:.2f} %"}
     interval = {"type": "data", "symmetric": False, "array": above, "arrayminus": below}
     ranges = {"type": "data", "array": [(high - low) / 2 for low, high in ends]}
     theirs = {"x": [(low + high) / 2 for low, high in ends], "error_x": ranges}
@@ -245,7 +245,7 @@ def figure(rows: Sequence[dict[str, Any]], title: str) -> dict[str, Any] | None:
     ]
     layout = {
         "title": {"text": html(title)}, "height": 26 * len(rows) + 160, "xaxis": {"ticksuffix": " %"},
-        "yaxis": {"tickvals": at, "ticktext": names, "range": [len(rows) - 0.5, -0.5], "automargin": True},
+        "yaxis": {"tickvals": places, "ticktext": names, "range": [len(rows) - 0.5, -0.5], "automargin": True},
         "legend": {"orientation": "h", "y": 1.0, "yanchor": "bottom"},
     }  # fmt: skip
     return {"data": data, "layout": layout}

@@ -241,8 +241,8 @@ def _notes(
         differs.append("the study does not say which epoch it reports; ours is the last")
     freezes = {number.freeze for number in shown}
     absent = dict.fromkeys(study.freezes[number.freeze].label for number in comparable if number.freeze not in freezes)
-    said = {"protocol differs": differs, "not stated by the study": silent, "not in our trials": absent}
-    yield from (f"{what}: {'; '.join(words)}" for what, words in said.items() if words)
+    notes = {"protocol differs": differs, "not stated by the study": silent, "not in our trials": absent}
+    yield from (f"{what}: {'; '.join(words)}" for what, words in notes.items() if words)
 
 
 def _measure(metric: Metric, at_epoch: int | None, setup: Setup, cell_id: str) -> Runs | None:

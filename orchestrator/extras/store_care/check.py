@@ -202,7 +202,7 @@ def _check_plan(place: str, plan: SweepPlan, report: Report) -> None:
 def _check_rows(tables: dict[str, pa.Table], report: Report) -> None:
     """Check rows against each other, and against what the rows of ended trials record of them."""
     for name, keys in KEYS.items():
-        if n := sum(len(at) - 1 for at in repeated(tables[name], keys)):
+        if n := sum(len(indices) - 1 for indices in repeated(tables[name], keys)):
             report.notes.append(f"{name}: {n} rows have the key of a later one, which readers use.")
     trials, commits = tables["trials"], tables["commits"]
     for row in trials.select(["trial_id", "spec"]).to_pylist():

@@ -25,7 +25,7 @@ def told(lr: float, state: str = "complete", score: float = 0.5) -> FrozenTrial:
     results = {"score": score} if state == "complete" else None
     cell = Cell([SPEC], {SPEC.trial_id: TrialProgress([Evaluation(3.0, 30, score)], results)})
     if state != "running":
-        cell.over[SPEC.trial_id] = ENDED[state]
+        cell.ends[SPEC.trial_id] = ENDED[state]
     return frozen_trial(cell, {"lr": lr, "freeze": 0}, DISTRIBUTIONS, "score")
 
 

@@ -116,7 +116,7 @@ def test_a_search_that_was_cut_goes_on_from_its_store_as_if_it_had_not_been(
     resumed = suggesting(cut, schedule)
     run(resumed, recorded, cut)
     assert (resumed.found(), cut.suggestions("s")) == (uncut.found(), whole.suggestions("s"))
-    assert [cell.over for cell in resumed.cells] == [cell.over for cell in uncut.cells]
+    assert [cell.ends for cell in resumed.cells] == [cell.ends for cell in uncut.cells]
     assert len(cut.storage.at("sweeps").at("s").files()) == 1
     later = suggesting(cut, schedule)
     assert (later.next(), later.is_over, later.found()) == (None, True, uncut.found())

@@ -119,7 +119,7 @@ def _misc_tags(lines: Sequence[str]) -> list[str]:
         for name, _, value in (part.partition("=") for part in cell.split("|")):
             if value:
                 found[name][value] += n
-    return [name for name, values in found.items() if (of := TagEvidence.of(values)).spans == 1 and of.are_spans]
+    return [name for name, values in found.items() if (tags := TagEvidence.of(values)).spans == 1 and tags.are_spans]
 
 
 FORMAT_LAYOUTS.register("conllu")(FormatLayout(_columns))

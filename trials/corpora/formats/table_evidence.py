@@ -119,7 +119,7 @@ class _Table:
         header, rest = rows[0], [row for row in rows if row != rows[0]]
         names = header if (names_columns := is_header(header, rest)) else range(len(header))
         whole = [row for row in (rest if names_columns else rows) if len(row) == len(header)]
-        raw = {name: [row[at] for row in whole] for at, name in enumerate(names)}
+        raw = {name: [row[column] for row in whole] for column, name in enumerate(names)}
         return cls(path, format_, names, raw, len(rows) - 1 - len(rest) if names_columns else 0)
 
     @property
@@ -318,12 +318,12 @@ class _Table:
         if len(labels) != 1:
             listed = ", ".join(map(str, labels))
             seen.append(f"several could be labels: {listed}" if labels else "no column looks like a label")
-        said = "; ".join(seen)
+        doubt = "; ".join(seen)
         rows = [*zip(*self.cells.values(), strict=True)][:2]
         shown = "; ".join(beginning(", ".join(map(quoted, row))) for row in rows)
         names = f"columns {self._list()}" if self.has_header else "no header line"
         return UnclearError(
-            f"{self.path}: which columns hold the text and its label? {said[:1].upper()}{said[1:]}. It has {names}; "
+            f"{self.path}: which columns hold the text and its label? {doubt[:1].upper()}{doubt[1:]}. It has {names}; "
             f"its first rows: {shown}.",
             self._options(text, others, labels, single=not wants_pair),
         )

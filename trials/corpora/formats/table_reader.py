@@ -50,21 +50,21 @@ def read_table(format_: str, path: Path, columns: Columns, first: int | None = N
         BrokenLinesError: Rows cannot be read, or cells are empty or of the wrong kind; names each one's place.
     """
     rows = rows_of(path, format_, [str(name) for _, name in columns if name is not None])
-    asked = _asked(path, columns)
-    by_position = [key for key, column in asked.items() if isinstance(column, int)]
+    wanted = _asked(path, columns)
+    by_position = [key for key, column in wanted.items() if isinstance(column, int)]
     if format_ in ("tsv", "csv"):
         if (head := next(rows, None)) is None:
             return []
-        cells = partial(_by_place, _places(*head, asked), len(head[1]), "first row" if by_position else "header")
+        cells = partial(_by_place, _places(*head, wanted), len(head[1]), "first row" if by_position else "header")
         rows = chain([head], rows) if by_position else (row for row in rows if row[1] != head[1])
     else:
         for key in by_position:
-            raise DataError(f"{path}: columns.{key}: this format's columns have names; give one for {asked[key]}.")
-        names = {key: str(column) for key, column in asked.items()}
+            raise DataError(f"{path}: columns.{key}: this format's columns have names; give one for {wanted[key]}.")
+        names = {key: str(column) for key, column in wanted.items()}
         for whole in islice(parquet_rows(path), 1) if format_ == "parquet" else ():
             _by_name(names, str(path), flat(whole))
         cells = partial(_by_name, names)
-    read = _text if "text" in asked else _sentence
+    read = _text if "text" in wanted else _sentence
     return convert_all(lambda row: read(row[0], cells(*row)), islice(rows, first))  # type: ignore[return-value]
 
 
@@ -85,11 +85,11 @@ def _asked(path: Path, columns: Columns) -> dict[str, str | int]:
     check_keys(path, columns, f"a table of {what}", *keys, "document")
     if getattr(columns, keys[-1]) is None:
         raise DataError(f"{path}: columns.{keys[-1]}: not given, and a row needs it beside {keys[0]}.")
-    asked = {key: value for key in (*keys, "document") if (value := getattr(columns, key)) is not None}
-    if len({*map(type, asked.values())}) > 1:
-        listed = ", ".join(f"{key}: {value}" for key, value in asked.items())
+    wanted = {key: value for key in (*keys, "document") if (value := getattr(columns, key)) is not None}
+    if len({*map(type, wanted.values())}) > 1:
+        listed = ", ".join(f"{key}: {value}" for key, value in wanted.items())
         raise DataError(f"{path}: columns: {listed} mixes names and positions. Give all by name or all by position.")
-    return asked
+    return wanted
 
 
 def _places(place: str, first: Sequence[str], asked: Mapping[str, str | int]) -> dict[str, int]:
@@ -108,7 +108,7 @@ def _by_place(places: Mapping[str, int], width: int, whose: str, place: str, row
     if len(row) != width:
         count = "one column" if len(row) == 1 else f"{len(row)} columns"
         raise DataError(f"{place}: a row has {count}, the {whose} has {width}. Fix this row.")
-    return {key: row[at] for key, at in places.items()}
+    return {key: row[index] for key, index in places.items()}
 
 
 def _by_name(asked: Mapping[str, str], place: str, value: Any) -> Cells:

@@ -59,8 +59,8 @@ def find_positions(path: Path, given: Columns | None, read: CorpusReader) -> tup
     if n := sum(is_empty_token(separator.split(line)) for line in lines):
         notes.append(f"{n:,} lines without a word (as Label Studio writes them) are left out")
     rows = [line.cells for block in blocks for line in block if len(line.cells) >= width]
-    values = [Counter(row[at] for row in rows) for at in range(width)]
-    spans = [at for at, tags in enumerate(values) if TagEvidence.of(tags).are_spans]
+    values = [Counter(row[i] for row in rows) for i in range(width)]
+    spans = [i for i, tags in enumerate(values) if TagEvidence.of(tags).are_spans]
     spans = [header.index(_COARSE)] if _COARSE in header else spans
     if given is None and width == 2 and spans == [0]:
         notes.append("each line has the tag first, and then the word (--words and --tags for others)")
@@ -71,9 +71,9 @@ def find_positions(path: Path, given: Columns | None, read: CorpusReader) -> tup
     if is_counted:
         columns = columns.model_copy(update={"tokens": 1})
         notes.append("column 0 numbers the words of each sentence, so the words are column 1 (--words for another)")
-    if columns.tags is None and (at := _tags(path, values, spans, columns.tokens or 0, is_counted, read)) is not None:
-        columns = columns.model_copy(update={"tags": at})
-        notes.append(f"the tags are column {at} (--tags for another)")
+    if columns.tags is None and (i := _tags(path, values, spans, columns.tokens or 0, is_counted, read)) is not None:
+        columns = columns.model_copy(update={"tags": i})
+        notes.append(f"the tags are column {i} (--tags for another)")
     return columns, notes
 
 
@@ -82,12 +82,12 @@ def _refuse_no_words(path: Path, values: Sequence[Counter[str]], spans: Sequence
     ids = [word for word in values[0] if _id.fullmatch(word)]
     has_ids = sum(values[0][word] for word in ids) >= _CLEAR * values[0].total()
     tag = 0 if 0 in spans else spans[-1] if spans else len(values) - 1
-    ways = sorted({*range(len(values))} - {*spans, tag, 0}, key=lambda at: -len(values[at]))
+    ways = sorted({*range(len(values))} - {*spans, tag, 0}, key=lambda i: -len(values[i]))
     if 0 in spans or has_ids:
         what = "tags of spans" if 0 in spans else f"ids ({quoted(ids[0])}, ...)"
         raise UnclearError(
             f"{path}: which column holds the words? The first one has {what}.",
-            _that_read(path, [{"words": at, "tags": tag} for at in (*ways, *([0] if has_ids else []))], read),
+            _that_read(path, [{"words": i, "tags": tag} for i in (*ways, *([0] if has_ids else []))], read),
         )
 
 
@@ -95,21 +95,21 @@ def _tags(
     path: Path, values: Sequence[Counter[str]], spans: list[int], word: int | str, is_counted: bool, read: CorpusReader
 ) -> int | None:
     """The position of the tags; None for the last column, the reader's default. Raises UnclearError."""
-    last, others = len(values) - 1, [at for at in range(is_counted, len(values)) if at != word]
-    spans = [at for at in spans if at in others]
+    last, others = len(values) - 1, [i for i in range(is_counted, len(values)) if i != word]
+    spans = [i for i in spans if i in others]
     if last + 1 - is_counted <= 2 or (last in spans and not is_counted):
         return None
     if last in spans:
         return _outer(values, spans)
-    likely = spans or [at for at in others if _may_be_tags(values[at])]
+    likely = spans or [i for i in others if _may_be_tags(values[i])]
     if len(likely) == 1 and (is_counted or likely[0] != last):
         return likely[0]
     if not likely or (last in likely and not is_counted):
         return None
-    shown = (f"{at} ({', '.join(map(quoted, [*values[at]][:3]))}, ...)" for at in likely)
+    shown = (f"{i} ({', '.join(map(quoted, [*values[i]][:3]))}, ...)" for i in likely)
     raise UnclearError(
         f"{path}: which column holds the tags? Several may: {'; '.join(shown)}.",
-        _that_read(path, [{"words": word, "tags": at} for at in likely], read),
+        _that_read(path, [{"words": word, "tags": i} for i in likely], read),
     )
 
 
@@ -133,7 +133,7 @@ def _may_be_tags(values: Counter[str]) -> bool:
 
 def _outer(values: Sequence[Counter[str]], spans: Sequence[int]) -> int | None:
     """Of nested annotation the outer spans, as in GermEval 2014: the inner ones have no other types and are fewer."""
-    types = {at: {value[2:] for value in values[at] if value[1:2] == "-"} for at in spans}
-    n = {at: sum(values[at][value] for value in values[at] if value[1:2] == "-") for at in spans}
+    types = {i: {value[2:] for value in values[i] if value[1:2] == "-"} for i in spans}
+    n = {i: sum(values[i][value] for value in values[i] if value[1:2] == "-") for i in spans}
     inner = spans[-1]
-    return next((at for at in reversed(spans[:-1]) if types[inner] <= types[at] and 2 * n[inner] < n[at]), None)
+    return next((i for i in reversed(spans[:-1]) if types[inner] <= types[i] and 2 * n[inner] < n[i]), None)

@@ -218,8 +218,8 @@ def named_corpus(name: str) -> DataDraft:
 
 def name_and_version(word: str, rest: str) -> tuple[str, str | None]:
     """The parts of NAME or NAME@VERSION; `rest` is without the source in front. Raises ConfigError: one is empty."""
-    name, at, version = rest.partition("@")
-    if not name or (at and not version):
+    name, separator, version = rest.partition("@")
+    if not name or (separator and not version):
         raise ConfigError(
             f"{word!r} lacks its {'version' if name else 'name'}. Write ud:NAME or hub:OWNER/NAME[/CONFIG], "
             "then @RELEASE or @REVISION for another one than the newest."

@@ -85,7 +85,7 @@ def fetch_dataset(
 def _found(where: Repo, config: str | None, *, offline: bool, progress: Progress) -> FetchedCorpus:
     barred = forbidden(offline=offline, datasets=True)
     if barred or where.is_pinned:
-        folders = (_dataset_folder(at, config) for at, _ in cached_snapshots(where))
+        folders = (_dataset_folder(repo, config) for repo, _ in cached_snapshots(where))
         if corpus := next(filter(None, map(whole_corpus, folders)), None):
             return corpus
     if barred:
@@ -96,12 +96,12 @@ def _found(where: Repo, config: str | None, *, offline: bool, progress: Progress
     with calling(where):
         from huggingface_hub import HfApi
 
-        at, info = looked_up(where)
+        repo, info = looked_up(where)
         if info.gated:
-            HfApi().auth_check(at.name, repo_type="dataset")  # `datasets` would lose the reason on its way
-    folder = _dataset_folder(at, config)
+            HfApi().auth_check(repo.name, repo_type="dataset")  # `datasets` would lose the reason on its way
+    folder = _dataset_folder(repo, config)
     with locked_folder(folder):
-        return whole_corpus(folder) or _fetch(at, where.revision, config, info, folder, progress)
+        return whole_corpus(folder) or _fetch(repo, where.revision, config, info, folder, progress)
 
 
 def _dataset_folder(at: Repo, config: str | None) -> Path:
@@ -299,8 +299,8 @@ def _named(word: str, rest: str) -> Keys:
 
 def _inexact(draft: DataDraft) -> tuple[str, str] | None:
     version = f"@{draft.revision}" if draft.revision else ""
-    asked = f"dataset {_name(str(draft.hub), draft.config)}{version}"
-    return None if is_commit(draft.revision) else (asked, "commit" if version else "newest commit")
+    dataset = f"dataset {_name(str(draft.hub), draft.config)}{version}"
+    return None if is_commit(draft.revision) else (dataset, "commit" if version else "newest commit")
 
 
 CORPUS_SOURCES.register("hub")(FileSource(_locate, _means, _named, _inexact, rank=3))

@@ -67,12 +67,12 @@ def fetch_model(
 
 def _cached_model(repo: Repo, *, allow_pickle: bool) -> LocatedModel | None:
     """The whole model that the cache holds of a repository; None if it holds none."""
-    for at, folder in cached_snapshots(repo):
+    for snapshot, folder in cached_snapshots(repo):
         there = {path.name for path in folder.iterdir()} if (folder / CONFIG).is_file() else set()
         if there & {WEIGHTS, INDEX, PICKLE}:
             wanted = {*_model_files(repo, there, allow_pickle), *_shards(folder / INDEX)}
             if wanted <= there and all(_is_whole(folder / file) for file in wanted):
-                return _located(at, folder)
+                return _located(snapshot, folder)
     return None
 
 
@@ -99,21 +99,21 @@ def _is_whole(path: Path) -> bool:
 def _downloaded(repo: Repo, *, allow_pickle: bool, progress: Progress) -> LocatedModel:
     from huggingface_hub import snapshot_download
 
-    at, info = looked_up(repo)
+    pin, info = looked_up(repo)
     files = _model_files(repo, {sibling.rfilename for sibling in info.siblings or ()}, allow_pickle)
-    if model := _cached_model(at, allow_pickle=allow_pickle):
-        return model._replace(source=at.source)
-    for path in (cached / file for _, cached in cached_snapshots(at) for file in files):
+    if model := _cached_model(pin, allow_pickle=allow_pickle):
+        return model._replace(source=pin.source)
+    for path in (cached / file for _, cached in cached_snapshots(pin) for file in files):
         if not _is_whole(path):  # what is there, with whichever bytes, is not downloaded
             path.resolve().unlink(missing_ok=True)
     small, quiet = [file for file in files if file in (CONFIG, *_TOKENIZER_FILES)], bar_class("", no_progress)
-    folder = Path(snapshot_download(at.name, revision=at.revision, allow_patterns=small, tqdm_class=quiet))
+    folder = Path(snapshot_download(pin.name, revision=pin.revision, allow_patterns=small, tqdm_class=quiet))
     model_shape(folder)  # refuses before the weights are downloaded
-    snapshot_download(at.name, revision=at.revision, allow_patterns=files, tqdm_class=bar_class(repo.name, progress))
+    snapshot_download(pin.name, revision=pin.revision, allow_patterns=files, tqdm_class=bar_class(repo.name, progress))
     missing = sorted(file for file in {*files, *_shards(folder / INDEX)} if not _is_whole(folder / file))
     if missing:  # without a connection the library returns an incomplete snapshot
         raise ModelError(f"{repo}: {', '.join(missing)} were not downloaded. Run the same command to resume.")
-    return _located(at, folder)
+    return _located(pin, folder)
 
 
 def _model_files(repo: Repo, there: Collection[str], allow_pickle: bool) -> list[str]:
@@ -160,8 +160,8 @@ def _means(word: str) -> Keys | None:
 
 
 def _named(word: str, rest: str) -> Keys:
-    repository, at, revision = rest.partition("@")
-    if not repository or (at and not revision):
+    repository, separator, revision = rest.partition("@")
+    if not repository or (separator and not revision):
         raise ConfigError(
             f"{word!r} lacks its {'revision' if repository else 'name'}. Write hub:OWNER/NAME, then @REVISION for "
             "another one than the newest."

@@ -218,8 +218,8 @@ def _refuse_quantised(folder: Path, config: dict[str, Any]) -> None:
 def attention_note(folder: Path) -> str | None:
     """What the plan says if a model's configuration asks for an attention that trials do not use."""
     config = _config(folder)
-    asked = [config.get(key) for key in ("attn_implementation", "_attn_implementation")]
-    other = next((word for word in asked if word not in ("sdpa", "eager", None)), None)
+    attentions = [config.get(key) for key in ("attn_implementation", "_attn_implementation")]
+    other = next((word for word in attentions if word not in ("sdpa", "eager", None)), None)
     return None if other is None else f"config.json asks for the attention {quoted(other)}; trials use PyTorch's own."
 
 
