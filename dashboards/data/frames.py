@@ -99,7 +99,7 @@ class Settings:
         self._of_trial: dict[str, tuple[str, int]] = {}
 
     def of_rows(self, rows: pa.Table) -> list[tuple[str, int] | None]:
-        """Cell id and key of the seeds of each row's trial; None if its spec cannot be read."""
+        """The `cell_id` and `seed_key` of each row's trial; None if its `spec` cannot be read."""
         columns = (rows[name].to_pylist() for name in ("trial_id", "cell_id", "seed_key", "spec"))
         return [
             self._known(trial_id, cell, key) if cell in self.by_cell else self.of_spec(trial_id, spec or "")
@@ -167,7 +167,7 @@ class FollowedTable:
 
 
 def of_attempts(rows: pd.DataFrame, trials: pd.DataFrame) -> pd.DataFrame:
-    """Those rows of a followed table that belong to some trials, of the attempts that count, in the table's order."""
+    """Those rows of a followed table whose `t` and `attempt` are of some trials and count, in the table's order."""
     chosen = trials.loc[trials["t"] >= 0, ["t", "attempt"]].astype(np.int32)
     numbers = rows["t"].to_numpy()
     attempts = np.full(1 + max(numbers.max(initial=0), chosen["t"].max() if len(chosen) else 0), -1, dtype=np.int32)

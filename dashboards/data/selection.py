@@ -207,7 +207,7 @@ class Selection:
 
     @cached_property
     def completed(self) -> pd.DataFrame:
-        """The trials that enter means."""
+        """The trials that enter means, by `state`."""
         return self.trials[(self.trials["state"] == State.COMPLETED.value) & self.trials[self.column].notna()]
 
     @property
@@ -220,7 +220,7 @@ class Selection:
 
     @property
     def others(self) -> pd.DataFrame:
-        """The trials that ended neither completed nor pruned."""
+        """The trials whose `state` is an end other than completed and pruned."""
         return self.trials[self.trials["state"].isin(_ENDED) & ~self.trials["state"].isin(_WELL)]
 
     @property

@@ -48,7 +48,7 @@ def _float(value: float, column: str) -> str:
 
 
 def rows_of(frame: pd.DataFrame) -> Iterable[list[str]]:
-    """Each row as text."""
+    """Each row of any frame as text."""
     columns = [[shown(value, str(name)) for value in frame[name].tolist()] for name in frame.columns]
     return map(list, zip(*columns, strict=True))
 
@@ -213,7 +213,7 @@ def _cell(value: object) -> object:
 
 
 def as_markdown(frame: pd.DataFrame) -> str:
-    """A Markdown table."""
+    """A Markdown table of any frame."""
     head = [markdown(str(name)) for name in frame.columns]
     lines = [head, ["---"] * len(head), *(map(_in_markdown, row) for row in rows_of(frame))]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)

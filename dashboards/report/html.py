@@ -202,7 +202,7 @@ def drawing(key: str, title: str, figure: Figure) -> str:
 
 
 def as_table(frame: pd.DataFrame) -> str:
-    """The first rows of a table, numbers to the right."""
+    """The first rows of any table, numbers to the right."""
     classes = [' class="number"' if pd.api.types.is_numeric_dtype(frame[name]) else "" for name in frame.columns]
     head = "".join(f'<th scope="col"{c}>{html(str(n))}</th>' for n, c in zip(frame.columns, classes, strict=True))
     rows = (

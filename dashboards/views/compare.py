@@ -190,7 +190,7 @@ def _labels(ends: list[tuple[float, float, int]], labels: list[str], panel: int,
 
 
 def curves_table(info: PickedCurves) -> pd.DataFrame:
-    """One row per evaluation."""
+    """One row per evaluation of a `trial`."""
     t = info.epochs
     return pd.DataFrame(
         {
@@ -339,7 +339,7 @@ def prepare_settings(selection: Selection) -> pd.DataFrame:
 
 
 def settings_body(info: pd.DataFrame) -> Any:
-    """The settings that differ; the others on demand."""
+    """Each `setting` that `differs`; the others on demand."""
     shown = info.drop(columns="differs")
     differing, same = shown[info["differs"]], shown[~info["differs"]]
     head = frame_table(differing) if len(differing) else dmc.Text("These trials have the same settings.")

@@ -133,14 +133,14 @@ def _completed_shares(info: Coverage, look: Look) -> Figure:
 
 
 def coverage_table(info: Coverage) -> pd.DataFrame:
-    """One row per cell: how many trials are in which state."""
+    """One row per cell: `planned`, and how many trials are in which state."""
     states = [state for state in STATES if (info.states == state).any()]
     counts = {STATES[state][0]: (info.states == state).sum(axis=1) for state in states}
     return pd.DataFrame({"frozen, train size": [unescape(row) for row in info.rows], "planned": info.planned, **counts})
 
 
 def prepare_failures(selection: Selection) -> pd.DataFrame:
-    """Trials that ended neither completed nor pruned, by the last line of their error, the most frequent first."""
+    """`trials` and `example` by `state` and the last line of the error, where neither completed nor pruned."""
     failed = selection.others
     if not len(failed):
         raise EmptyPartError("No trial failed.")

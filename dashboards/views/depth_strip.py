@@ -334,7 +334,7 @@ def _baselines(info: Strip, look: Look) -> dict[str, Any]:
 
 
 def strip_table(info: Strip) -> pd.DataFrame:
-    """One row per trial."""
+    """One row per trial: `trial`, the columns of its setting, `seed` and its score in percent."""
     dots = info.dots.sort_values(["train_size", "freeze", "seed"])
     score = {f"{info.cells.value_name} (%)": dots["y"].round(4)}
     return pd.DataFrame({"trial": dots["trial_id"], **setting_columns(dots), "seed": dots["seed"], **score})

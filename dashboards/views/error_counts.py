@@ -75,7 +75,7 @@ class EntityErrors(NamedTuple):
 
 
 def predictions_of(snapshot: Snapshot, trials: pd.DataFrame, split: str) -> dict[str, PredictedLabels]:
-    """The stored predictions of some trials, by trial id; trials without any are left out. Raises StoreError."""
+    """The stored predictions of some trials by `trial_id`; trials without any are left out. Raises StoreError."""
     rows = snapshot.few["predictions"].of(trials)
     rows = rows.filter(pc.equal(rows["split"], split))
     ids = rows["trial_id"].unique().to_pylist()
@@ -211,7 +211,7 @@ def compared_cells(selection: Selection) -> ComparedCells:
 
 
 def first_seeds(trials: pd.DataFrame, at_most: int) -> pd.DataFrame:
-    """The trials of the lowest seeds; seeds that both cells have come first."""
+    """The trials of the lowest `seed`; seeds that both values of `cell` have come first."""
     cells = trials.groupby("seed")["cell"].nunique()
     order = cells.reset_index().sort_values(["cell", "seed"], ascending=[False, True])["seed"].head(at_most)
     return trials[trials["seed"].isin(order)]
@@ -330,7 +330,7 @@ def _map(values: Matrix, rows: list[str], columns: list[str], title: str, at: fl
 
 
 def confusion_table(info: Confusion) -> pd.DataFrame:
-    """One row per pair of labels that occurs in either cell, the largest change first."""
+    """One row per pair of `gold` and `predicted` labels of either cell, the largest change first."""
     rows, to = np.nonzero((info.counts > 0) | (info.baseline > 0))
     table = pd.DataFrame(
         {
@@ -457,7 +457,7 @@ def _dots(info: Entities, cell: str, label: str, number: int, look: Look) -> dic
 
 
 def entities_table(info: Entities) -> pd.DataFrame:
-    """One row per trial."""
+    """One row per `trial`: its errors by kind, with `seed` and what is frozen."""
     t = info.trials
     who = t["cell"].map({info.cells.baseline: "none", info.cells.cell: info.cells.freeze})
     return pd.DataFrame(

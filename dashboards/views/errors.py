@@ -94,7 +94,7 @@ def draw_tags(info: TagDifferences, look: Look) -> Figure:
 
 
 def tags_table(info: TagDifferences) -> pd.DataFrame:
-    """One row per label."""
+    """One row per label: `support`, `pairs`, both F1 in percent and their difference."""
     t = info.table
     return pd.DataFrame(
         {

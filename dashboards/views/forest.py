@@ -100,7 +100,7 @@ def _forest_panels(info: Shown, paired: pd.DataFrame, look: Look) -> Figure:
 
 
 def forest_table(info: Shown) -> pd.DataFrame:
-    """One row per setting with all tests."""
+    """One row per setting with all tests: `pairs`, the loss and its interval, `correction`."""
     t = info.table
     return pd.DataFrame(
         {

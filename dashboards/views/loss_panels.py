@@ -138,7 +138,7 @@ def _panel(answer: Answer, trials: pd.DataFrame, means: pd.Series, asked: PageQu
 
 
 def losses_table(info: LossPanels) -> pd.DataFrame:
-    """The settings of all answers, those without a loss or a saving included."""
+    """The settings of all answers, also those without a `loss` or a saving."""
     return settings_table([panel.answer for panel in info.panels], COSTS[info.cost])
 
 

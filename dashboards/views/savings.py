@@ -131,7 +131,7 @@ def _reasons(rows: pd.DataFrame, shown: Sequence[str], look: Look) -> dict[str, 
 
 
 def savings_table(info: Shown) -> pd.DataFrame:
-    """One row per cell and cost."""
+    """One row per cell and `cost`: `pairs`, and the share saved with its interval in percent."""
     t = info.table
     return pd.DataFrame(
         {

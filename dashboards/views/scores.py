@@ -16,7 +16,7 @@ from orchestrator.analysis.summary import STATISTICS
 
 
 def cells_table(info: Shown) -> pd.DataFrame:
-    """One row per cell: mean, median, standard deviation, minimum, maximum and interval."""
+    """One row per cell: `mean`, `median`, `std`, `min` and `max` in percent, and the interval of the mean."""
     table = info.table
     shares = {name: f"{name} (%)" for name in ("mean", "median", "std", "min", "max")}
     shares |= {"std": "sd (points)", "low": "95 % from (%)", "high": "95 % to (%)"}

@@ -84,7 +84,7 @@ def front_sweep(snapshot: Snapshot) -> str:
 
 
 def sweeps_table(selection: Selection) -> pd.DataFrame:
-    """One row per sweep."""
+    """One row per `sweep`: its `state`, `trials`, `completed` and more."""
     sweeps = list(selection.snapshot.sweeps.values())
     return pd.DataFrame(
         {

@@ -104,7 +104,7 @@ def _curve(epochs: pd.DataFrame, look: Look) -> list[Any]:
 
 
 def curve_figure(epochs: pd.DataFrame, look: Look) -> Figure:
-    """Score (left axis, percent) and losses (right axis) by epoch."""
+    """`score` (left axis, percent), `train_loss` and `dev_loss` (right axis) by `epoch`."""
     lines = (
         ("score", "score", "solid", "y", 100.0, "#0072B2"),
         ("train_loss", "train loss", "dot", "y2", 1.0, "#D55E00"),

@@ -69,7 +69,7 @@ _FILTERS = TypeAdapter[dict[str, Filter]](Filters)
 
 
 def sorted_rows(rows: pd.DataFrame, model: Sequence[Sort]) -> pd.DataFrame:
-    """The rows by the columns named, the first first; a name that is no column is ignored."""
+    """The rows ordered by each `col_id`, the first first; a name that is no column is ignored."""
     keys = [(sort.col_id, sort.sort == "asc") for sort in model if sort.col_id in rows]
     if not keys:
         return rows
@@ -83,7 +83,7 @@ def _in_order(values: pd.Series) -> pd.Series:
 
 
 def filtered_rows(rows: pd.DataFrame, model: Mapping[str, Filter]) -> pd.DataFrame:
-    """The rows that fulfil the filter of each column; a name that is no column is ignored."""
+    """The rows that fulfil the filter of each column, by name in `model`; a name that is no column is ignored."""
     for name, wanted in model.items():
         if name in rows:
             rows = rows[_matches(rows[name], wanted)]

@@ -323,7 +323,7 @@ def answers(
 
 
 def questions(frame: pd.DataFrame) -> Iterator[pd.DataFrame]:
-    """The trials of each answer: those of one set-up and their baseline."""
+    """The trials of each answer, of one `setup` and `baseline`; the columns of `trial_frame` stay."""
     frozen = frame[frame["cell"] != frame["baseline"]]
     keys = ["task", "corpus", "model", "train_size", "baseline", "setup"]
     for key, rows in sorted(frozen.groupby(keys, sort=False), key=lambda group: (*group[0][:3], -group[0][3])):
@@ -331,7 +331,7 @@ def questions(frame: pd.DataFrame) -> Iterator[pd.DataFrame]:
 
 
 def answer_to(rows: pd.DataFrame, specs: Mapping[str, TrialSpec], decision: Decision) -> Answer:
-    """The answer to the question of some rows, as it was decided."""
+    """The answer to the question of some rows of `questions`, as it was decided."""
     first = rows.iloc[0]
     return Answer(
         decided_by=with_each_saving(decision, rows),
@@ -345,8 +345,8 @@ def answer_to(rows: pd.DataFrame, specs: Mapping[str, TrialSpec], decision: Deci
 
 
 def with_each_saving(decision: Decision, rows: pd.DataFrame) -> Decision:
-    """With the shares of FLOPs, time and memory in the table; NaN where one is not known, or is measured and not shown
-    to differ from none.
+    """With the shares saved of FLOPs, time and memory in the table, by `savings`; NaN where one is not known, or is
+    measured and not shown to differ from none.
     """
     costs = [cost for cost in _EACH_SAVING.values() if cost in rows.columns]
     shares = dict.fromkeys(_EACH_SAVING, pd.Series(dtype=np.float64))

@@ -213,7 +213,7 @@ class Decision:
 
     @cached_property
     def candidates(self) -> pd.DataFrame:
-        """The settings worth having, the largest saving first; of equal ones that which the least tolerance buys."""
+        """The rows `worth_having`, the largest `saved` first, then the least `needed`, the tolerance that buys one."""
         table = self.table[self.table["worth_having"] & self.table["in_budget"]]
         table = table.assign(needed=_tolerance_needed(table), rank=-(table["saved"] / ROUNDING).round() * ROUNDING)
         return table.sort_values(["rank", "needed"], kind="stable").drop(columns="rank")
@@ -263,7 +263,7 @@ class Decision:
 
     @cached_property
     def open(self) -> pd.DataFrame:
-        """Candidates that save more than the recommended one and are neither shown nor refused."""
+        """Candidates that save more than the recommended one, not settled by `qualifies`, `verdict` or `barred`."""
         candidates, best = self.candidates, self.chosen
         still = candidates[~candidates["qualifies"] & (candidates["verdict"] != BEYOND) & (candidates["barred"] == "")]
         return still if best is None else still[still["saved"] > best["saved"]]
@@ -413,7 +413,7 @@ def decide(
 
 
 def baseline_of(frame: pd.DataFrame, value: str = "score") -> Baseline:
-    """What the baseline of a frame of one question has learned, by its completed trials."""
+    """What the `baseline` of a frame of one question has learned, by its completed trials' `value`."""
     runs = frame[frame["cell"] == frame["baseline"]]
     if "state" not in frame.columns:
         return _baseline(runs, value)
@@ -422,7 +422,7 @@ def baseline_of(frame: pd.DataFrame, value: str = "score") -> Baseline:
 
 
 def loss_table(frame: pd.DataFrame, value: str = "score", plan: DecisionPlan | None = None) -> pd.DataFrame:
-    """The losses of all settings of a frame with the intervals that decide, of every split and of any score.
+    """The losses of all settings of a frame in `value`, of every split, with the intervals that decide.
 
     One row a setting with the columns `LOSS_COLUMNS`, question by question (settings that share a baseline and a
     set-up). The frame has to hold all settings of each question, as their intervals hold together.
@@ -561,7 +561,7 @@ def _savings_table(frame: pd.DataFrame, cost: str, cells: pd.Series) -> pd.DataF
 
 
 def planned_seeds(frame: pd.DataFrame) -> int:
-    """The most trials of a setting, run or not."""
+    """The most trials of a `cell`, run or not."""
     return int(frame["cell"].value_counts(sort=False).max()) if len(frame) else 0
 
 

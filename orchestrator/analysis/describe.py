@@ -59,18 +59,18 @@ def moments(values: Floats, codes: Codes, size: int) -> Moments:
 
 
 def sample_moments(values: Floats) -> Moments:
-    """Moments of one sample, arrays of length one."""
+    """Moments of one sample (values,): arrays (1,)."""
     return moments(values, np.zeros(len(values), dtype=np.intp), 1)
 
 
 def t_ends(m: Moments, level: float) -> tuple[Floats, Floats]:
-    """Ends of Student's interval of each mean; NaN below two values."""
+    """(groups,) ends of Student's interval of each mean; NaN below two values."""
     half = _quantile(m, (1 + level) / 2) * _error(m)
     return m.mean - half, m.mean + half
 
 
 def logit_ends(m: Moments, level: float) -> tuple[Floats, Floats]:
-    """Ends on the logit scale of means inside 0..1; Student's where a mean is not inside."""
+    """(groups,) ends on the logit scale of means inside 0..1; Student's where a mean is not inside."""
     low, high = t_ends(m, level)
     inside = (m.mean > 0) & (m.mean < 1)
     centre = np.where(inside, m.mean, 0.5)
@@ -80,7 +80,7 @@ def logit_ends(m: Moments, level: float) -> tuple[Floats, Floats]:
 
 
 def log_ends(m: Moments, level: float) -> tuple[Floats, Floats]:
-    """Ends on the logarithmic scale of means above 0 (delta method), which never reach 0; else Student's."""
+    """(groups,) ends on the logarithmic scale of means above 0 (delta method), never at 0; else Student's."""
     low, high = t_ends(m, level)
     positive = m.mean > 0
     centre = np.where(positive, m.mean, 1.0)
@@ -89,7 +89,7 @@ def log_ends(m: Moments, level: float) -> tuple[Floats, Floats]:
 
 
 def wider(first: tuple[Floats, Floats], second: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
-    """The hull of two intervals."""
+    """(groups,) ends of the hull of two intervals."""
     return np.minimum(first[0], second[0]), np.maximum(first[1], second[1])
 
 
@@ -121,7 +121,7 @@ class Summary(NamedTuple):
 
 
 def describe(values: Sequence[float] | Floats) -> Summary:
-    """Summary of the values that are numbers."""
+    """Summary of those of the values (values,) that are numbers."""
     finite_values = finite(values)
     if not len(finite_values):
         return Summary(0, np.nan, np.nan, np.nan, np.nan, np.nan)
@@ -137,7 +137,7 @@ def describe(values: Sequence[float] | Floats) -> Summary:
 
 
 def mean_interval(values: Floats, column: str, level: float = 0.95) -> tuple[float, float]:
-    """Ends of the interval of a mean, as `describe_cells` has it for a column of that name; NaN below two values."""
+    """Ends of the interval of the mean of (values,) of a column of that name, as of `describe_cells`; NaN below two."""
     low, high = _ENDS[_method(column, values)](sample_moments(values), level)
     return float(low[0]), float(high[0])
 
@@ -200,7 +200,7 @@ def _is_cost(column: str, values: Floats) -> bool:
 
 
 def score_ends(m: Moments, level: float) -> tuple[Floats, Floats]:
-    """Ends of the interval of means of scores in 0..1: the wider of Student's and of the logit scale's."""
+    """(groups,) ends of the intervals of mean scores in 0..1: the wider of Student's and of the logit scale's."""
     low, high = wider(t_ends(m, level), logit_ends(m, level))
     return np.clip(low, 0, 1), np.clip(high, 0, 1)
 

@@ -42,7 +42,7 @@ BROKEN = ("diverged", "out_of_memory", "failed")
 
 
 def clopper_pearson(k: Floats, n: Floats, level: float = 0.95) -> tuple[Floats, Floats]:
-    """Exact interval of a share of k in n; NaN where n is 0.
+    """(shares,) ends of the exact interval of each share of k in n; NaN where n is 0.
 
     C. Clopper and E. Pearson, Biometrika 26 (1934), 404-413.
     """

@@ -21,7 +21,7 @@ COMPLETED = State.COMPLETED.value
 
 
 def require(frame: pd.DataFrame, columns: Sequence[str]) -> None:
-    """Raises ValueError that names the columns a frame lacks."""
+    """Raises ValueError that names those of the `columns` that a frame lacks."""
     absent = [name for name in columns if name not in frame.columns]
     if absent:
         raise ValueError(f"the frame has no column {', '.join(absent)}; it has {', '.join(map(str, frame.columns))}")
@@ -53,7 +53,7 @@ def refuse_twice(rows: pd.DataFrame, within: Sequence[str] = ()) -> None:
 
 
 def measured(frame: pd.DataFrame, value: str) -> npt.NDArray[np.bool_]:
-    """Which rows are completed and have a finite `value`."""
+    """(rows,) whether each is completed, by `state` where there is one, and has a finite `value`."""
     mask: npt.NDArray[np.bool_] = np.isfinite(numbers(frame, value))
     if "state" in frame.columns:
         mask &= (frame["state"] == COMPLETED).to_numpy(dtype=bool)
@@ -61,13 +61,13 @@ def measured(frame: pd.DataFrame, value: str) -> npt.NDArray[np.bool_]:
 
 
 def numbers(frame: pd.DataFrame, value: str) -> Floats:
-    """A column as floats, NaN for what is missing."""
+    """(rows,) the column `value` as floats, NaN for what is missing."""
     column: Floats = frame[value].to_numpy(dtype=np.float64, na_value=np.nan)
     return column
 
 
 def finite(values: Sequence[float] | Floats) -> Floats:
-    """The values that are numbers, as one flat array."""
+    """(numbers,) those of the values that are numbers."""
     flat = np.asarray(values, dtype=np.float64).ravel()
     return flat[np.isfinite(flat)]
 

@@ -55,7 +55,7 @@ def savings(frame: pd.DataFrame, costs: Sequence[str] = COSTS, level: float = 0.
 
 
 def default_saving(frame: pd.DataFrame) -> str:
-    """Training FLOPs where all completed trials have them, else trainable parameters.
+    """`training_flops` where all completed trials have them, else `trainable_params`.
 
     Times are not chosen for anybody: they vary, and in stores without FLOPs the trial that happened to compute the
     frozen states paid for all.

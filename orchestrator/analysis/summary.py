@@ -38,7 +38,7 @@ STATISTICS: Registry[Statistic] = Registry("statistic")
 
 
 def statistics_of(completed: pd.DataFrame) -> dict[str, dict[str, float]]:
-    """By label, each statistic of every cell of a frame of completed trials.
+    """By label, each statistic of every `cell` of a frame of completed trials with the columns of `trial_frame`.
 
     Raises:
         ConfigError: A statistic raises.

@@ -66,7 +66,7 @@ def at_best_rate(frame: pd.DataFrame, specs: Mapping[str, TrialSpec], n_seeds: i
 
 
 def with_own_rates(frame: pd.DataFrame, specs: Mapping[str, TrialSpec]) -> pd.DataFrame:
-    """The frame with one baseline, where every setting has a learning rate of its own and one baseline is for all.
+    """With one `baseline` and `setup`, where every setting has a learning rate of its own and one baseline is for all.
 
     A setting's own baseline, at its rate, is not among the trials then; any other frame stays as it is.
     """
@@ -166,7 +166,7 @@ def with_costs(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def on_cpu(frame: pd.DataFrame) -> npt.NDArray[np.bool_]:
-    """(trials,) whether each ran on a CPU; False where the device is unknown."""
+    """(trials,) whether each ran on a CPU, by `device`; False where that is unknown."""
     is_cpu: npt.NDArray[np.bool_] = frame["device"].astype("str").str.startswith("cpu", na=False).to_numpy(dtype=bool)
     return is_cpu
 
@@ -179,8 +179,8 @@ def with_collapses(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def with_sentences(frame: pd.DataFrame, columns: Mapping[str, Mapping[str, np.ndarray | None]]) -> pd.DataFrame:
-    """The frame with `sentences`, what each sentence contributes to the trial's score, `documents`, the document of
-    each, from 0, and `words`, those of each where the score is a share of all words.
+    """The frame with `sentences`, what each contributes to the trial's score, `documents`, the document of each, from
+    0, and `words`, those of each where the score is a share of all words; arrays (sentences,).
 
     `columns` has them by name and trial id; None stands where they are not known.
     """

@@ -52,7 +52,7 @@ class Table(ShownInCell):
         return cls(tuple(summarise(specs, rows)), tuple(notes))
 
     def to_pandas(self) -> pd.DataFrame:
-        """A row per setting: names, seeds, scores (0..1), costs, and shares saved (0..1); NaN where not known."""
+        """A row per setting: `freeze` and names, seeds, scores (0..1), costs, shares saved (0..1); NaN if not known."""
         import pandas as pd
 
         varying = varying_settings([cell.spec for cell in self.cells])

@@ -169,7 +169,7 @@ class Storage(ABC):
         """An object's current content, past the cache. Raises as `open` does."""
 
     def owned(self, name: str, rows: pa.Table) -> pa.Table:
-        """Of the rows of a part those that count: all, unless several stores are read as one."""
+        """Of the rows of a part those that count: all, unless several stores are read as one, by `trial_id`."""
         return rows
 
     def each(self, function: Callable[[Item], T], items: Sequence[Item]) -> list[T]:
@@ -371,7 +371,7 @@ class SeveralStorages(Storage):
         raise FileNotFoundError(f"{self}/{name}")
 
     def owned(self, name: str, rows: pa.Table) -> pa.Table:
-        """The rows of trials that count from the store that has this part, or from none yet."""
+        """The rows whose `trial_id` counts from the store that has this part, or from none yet."""
         owner_of = self._owners.get(self._folder)
         if owner_of is None:
             return rows

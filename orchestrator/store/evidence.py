@@ -46,7 +46,7 @@ def evidence_of(specs: Sequence[TrialSpec], trials: pa.Table, contributions: pa.
 
 
 def sentence_columns(contributions: pa.Table, split: str) -> dict[str, dict[str, npt.NDArray[Any]]]:
-    """For `trial_frame.with_sentences`: its columns by trial id, from rows of `schema.CONTRIBUTIONS`."""
+    """The columns of `trial_frame.with_sentences` -> trial id -> (sentences,), from rows of `schema.CONTRIBUTIONS`."""
     of_split = contributions.filter(pc.equal(contributions["split"], split))
     columns = dict[str, dict[str, npt.NDArray[Any]]]()
     for name, column in SENTENCE_COLUMNS.items():
@@ -57,7 +57,7 @@ def sentence_columns(contributions: pa.Table, split: str) -> dict[str, dict[str,
 
 
 def all_sentences(contributions: pa.Table) -> dict[str, dict[str, dict[str, npt.NDArray[Any]]]]:
-    """All that is stored of sentences: trial id -> split -> those of `SENTENCE_COLUMNS` that are known."""
+    """Trial id -> split -> those of `SENTENCE_COLUMNS` that are known (sentences,), from `schema.CONTRIBUTIONS`."""
     by_trial = dict[str, dict[str, dict[str, npt.NDArray[Any]]]]()
     for split in pc.unique(contributions["split"]).to_pylist():
         for name, of_trials in sentence_columns(contributions, split).items():

@@ -143,7 +143,7 @@ class PartFolder:
         return pa.concat_tables([none, *tables.values()])
 
     def read_part(self, name: str, columns: Sequence[str] | None = None) -> pa.Table | BrokenPart:
-        """The rows of a part, with all columns or some; a `BrokenPart` if it cannot be read.
+        """The rows of a part, with all columns of `schema` or some; a `BrokenPart` if it cannot be read.
 
         Raises:
             FileNotFoundError: it no longer exists.
@@ -217,7 +217,7 @@ class PartFolder:
     def decoded(
         self, name: str, content: pa.Buffer, trial_id: str | None = None, columns: Sequence[str] | None = None
     ) -> pa.Table:
-        """The rows of a part, or those of one trial, from its bytes; with all columns, or some in the table's order.
+        """The rows of a part, or those of one `trial_id`, from its bytes; all columns, or some in the table's order.
 
         Raises:
             NewerError: a newer version wrote it.
@@ -330,7 +330,7 @@ def _fill(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def repeated(rows: pa.Table, keys: Sequence[str]) -> list[list[int]]:
-    """For each key that occurs more than once, the indices of its rows, ascending."""
+    """For each key, of the columns `keys`, that occurs more than once, the indices of its rows, ascending."""
     names = list(keys)
     numbered = rows.select(names).append_column("at", pa.array(range(len(rows)), pa.int64()))
     counts = numbered.group_by(names).aggregate([("at", "count")])
@@ -342,7 +342,7 @@ def repeated(rows: pa.Table, keys: Sequence[str]) -> list[list[int]]:
 
 
 def latest(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
-    """One row per key, the later of duplicates, in the order of the rows."""
+    """One row per key, of the columns `keys`, the later of duplicates, in the order of the rows."""
     doubles = {row for indices in repeated(rows, keys) for row in indices[:-1]}
     return rows if not doubles else rows.take(pa.array([n for n in range(len(rows)) if n not in doubles], pa.int64()))
 

@@ -74,7 +74,7 @@ class ResultStore:
         return self.storage.folder
 
     def trials(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """One row per ended trial, that of its newest attempt. Columns: `schema.TRIALS`, or some of them."""
+        """One row per ended `trial_id`, that of its newest attempt. Columns: `schema.TRIALS`, or some of them."""
         read = None if columns is None else ["trial_id", "attempt", *columns]
         return _newest(self._parts["trials"].read(columns=read), ["trial_id"])
 
@@ -119,7 +119,7 @@ class ResultStore:
         return evidence_of(specs, trials.filter(whole), contributions)
 
     def sentences(self) -> dict[str, dict[str, dict[str, npt.NDArray[Any]]]]:
-        """Trial id -> split -> those of `evidence.SENTENCE_COLUMNS` that are stored. Raises StoreError."""
+        """Trial id -> split -> those of `evidence.SENTENCE_COLUMNS` that are stored (sentences,). Raises StoreError."""
         return all_sentences(self.contributions())
 
     def completed_ids(self) -> frozenset[str]:
@@ -367,7 +367,7 @@ def _pairs(rows: pa.Table) -> Iterator[tuple[str, int]]:
 
 
 def newest_attempts(rows: pa.Table) -> dict[str, int]:
-    """The largest attempt number of each trial in a table."""
+    """The largest `attempt` of each `trial_id` in a table."""
     newest: dict[str, int] = {}
     for trial_id, attempt in zip(rows["trial_id"].to_pylist(), rows["attempt"].to_pylist(), strict=True):
         newest[trial_id] = max(attempt, newest.get(trial_id, attempt))

@@ -30,7 +30,7 @@ Floats = npt.NDArray[np.float64]
 
 
 def share(part: npt.ArrayLike, whole: npt.ArrayLike) -> Floats:
-    """Parts divided by wholes; 0 where the whole is 0."""
+    """(...) parts divided by wholes (...); 0 where the whole is 0."""
     above, below = np.asarray(part, dtype=np.float64), np.asarray(whole, dtype=np.float64)
     return np.divide(above, below, out=np.zeros_like(above), where=below != 0)
 
@@ -109,7 +109,7 @@ def micro_share(row: int, sums: Floats) -> Floats:
 
 
 def macro_share(row: int, sums: Floats) -> Floats:
-    """Mean of `micro_share` over the labels that occur in gold or predicted; 0 where none does."""
+    """Mean of `micro_share` over the labels of counts (..., 3, labels) that occur; 0 where none does."""
     support, predicted, correct = _rows(sums)
     return share(share(correct, sums[..., row, :]).sum(axis=-1), (support + predicted > 0).sum(axis=-1))
 

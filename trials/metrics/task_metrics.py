@@ -114,7 +114,7 @@ def pearson(gold: Floats, predicted: Floats) -> float:
 
 
 def spearman(gold: Floats, predicted: Floats) -> float:
-    """Spearman rank correlation, equal numbers sharing their mean rank; arguments as for `pearson`."""
+    """Spearman rank correlation of numbers (items,); equal ones share their mean rank, and 0 as for `pearson`."""
     return pearson(ranks(gold), ranks(predicted))
 
 

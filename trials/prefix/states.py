@@ -109,7 +109,7 @@ class StatesBuilder:
         return section(self._base, family_of(self._spec.model), start, self._depth)
 
     def counted_states(self, name: str, missing: Sequence[int]) -> Iterator[tuple[int, torch.Tensor, float]]:
-        """What `states` yields, reported as work of the set-up."""
+        """What `states` yields, (subwords, width) states, reported as work of the set-up."""
         what = f"running frozen layers over {self._spec.data.name} {name}"
         return counted(self.states(name, missing), SetUpWork(what, len(missing), unit_of(TASKS[self._spec.task])))
 

@@ -147,14 +147,14 @@ class Task(ABC):
     def predicted_split(
         self, gold: np.ndarray, predicted: np.ndarray, starts: np.ndarray, names: tuple[str, ...]
     ) -> PredictedSplit:
-        """The arguments as what metrics take, with the id of the task's positive class."""
+        """What metrics take: (places,) gold and predicted, (examples,) starts, and the id of the positive class."""
         positive = next((i for i, name in enumerate(names) if name in self.positive), NO_CLASS)
         return PredictedSplit(gold, predicted, starts, names, positive)
 
     def measure(
         self, gold: np.ndarray, predicted: np.ndarray, starts: np.ndarray, names: tuple[str, ...]
     ) -> dict[str, float]:
-        """The value of each of `metrics`; the arguments are the attributes of `PredictedSplit`."""
+        """The value of each of `metrics`, by name; arguments as of `predicted_split`, (places,) and (examples,)."""
         split = self.predicted_split(gold, predicted, starts, names)
         return {metric.name: metric.function(split) for metric in metrics_for(self.outputs, self.score)}
 

@@ -45,7 +45,7 @@ class Batch:
 
     @property
     def inputs(self) -> dict[str, torch.Tensor]:
-        """The keyword arguments of the model's forward pass; not the positions of a row."""
+        """The arguments of the model's forward pass by name, (examples, subwords); not the positions of a row."""
         given = {"inputs_embeds": self.states} if self.states is not None else {"input_ids": self.ids}
         if self.mask is not None:
             given["attention_mask"] = square_mask(self.mask) if self.square else self.mask
@@ -55,7 +55,7 @@ class Batch:
 
     @property
     def tensors(self) -> list[torch.Tensor]:
-        """Those that are not None, in the order of the attributes; not the positions of a row."""
+        """Those (examples, ...) that are not None, in the order of the attributes; not the positions of a row."""
         return [t for t in (self.ids, self.mask, self.labels, self.types, self.states) if t is not None]
 
     @property
@@ -89,7 +89,7 @@ class Batch:
         return replace(part, labels=labels, spans=spans)
 
     def each(self, change: Callable[[torch.Tensor], torch.Tensor]) -> Batch:
-        """The batch with a function applied to each of `tensors`."""
+        """The batch with a function applied to each of `tensors` (examples, ...)."""
         mask, types, states = (None if t is None else change(t) for t in (self.mask, self.types, self.states))
         return replace(self, ids=change(self.ids), mask=mask, labels=change(self.labels), types=types, states=states)
 
@@ -156,7 +156,7 @@ def laid_end_to_end(examples: Sequence[Example], first_position: int) -> Batch:
 
 
 def padded_rows(rows: Sequence[np.ndarray], filler: int, at_least: int = 0) -> np.ndarray:
-    """(rows, length of the longest, at least `at_least`), each row padded with the filler at its end."""
+    """(rows, longest), the longest at least `at_least`, each row padded with the filler at its end."""
     padded = np.full((len(rows), max(at_least, max(map(len, rows)))), filler, dtype=rows[0].dtype)
     for row, values in zip(padded, rows, strict=True):
         row[: len(values)] = values
@@ -164,7 +164,7 @@ def padded_rows(rows: Sequence[np.ndarray], filler: int, at_least: int = 0) -> n
 
 
 def batches_of(spec: TrialSpec, examples: Sequence[Example]) -> Iterator[np.ndarray]:
-    """Endless index batches of train examples, in the order that the trial's seed gives."""
+    """Endless batches of indices (examples,) into train, in the order that the trial's seed gives."""
     order = numpy_stream(spec.seeds.order, "order")
     if spec.batching == "length":
         return batches_of_like_length([len(e.ids) for e in examples], spec.optim.batch_size, order)
@@ -172,14 +172,14 @@ def batches_of(spec: TrialSpec, examples: Sequence[Example]) -> Iterator[np.ndar
 
 
 def shuffled_batches(n: int, batch_size: int, order: np.random.Generator) -> Iterator[np.ndarray]:
-    """Endless index batches, each epoch in a new random order; the last batch of an epoch may be smaller."""
+    """Endless batches of indices (examples,), each epoch in a new random order; an epoch's last may be smaller."""
     while True:
         epoch = order.permutation(n)
         yield from (epoch[start : start + batch_size] for start in range(0, n, batch_size))
 
 
 def batches_of_like_length(lengths: Sequence[int], batch_size: int, order: np.random.Generator) -> Iterator[np.ndarray]:
-    """Endless index batches of similar lengths: windows of each epoch's random order are sorted by length first.
+    """Endless batches of indices (examples,) of like length: windows of an epoch's order are sorted by it first.
 
     The batches of an epoch come in random order, a smaller one last.
     """

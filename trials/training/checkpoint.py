@@ -88,7 +88,7 @@ class Checkpoint:
         return cls(tensors, state) if is_ours and _is_possible(state, spec) else None
 
     def under(self, prefix: str) -> dict[str, torch.Tensor]:
-        """The tensors whose names begin with a prefix, by the rest of the name, in the order of their numbers."""
+        """The tensors (...) whose names begin with a prefix, by the rest of the name, in the order of their numbers."""
         tensors = {name.removeprefix(prefix): t for name, t in self.tensors.items() if name.startswith(prefix)}
         return dict(sorted(tensors.items(), key=lambda item: int(item[0].partition("/")[0])))
 
@@ -98,7 +98,7 @@ class Checkpoint:
         return {int(number) for number in numbers if number.isdecimal() and len(number) < 9}
 
     def check(self, templates: Mapping[str, torch.Tensor]) -> None:
-        """Compare names, shapes and types with those of templates; `check_predictions` does so for `best_dev/`.
+        """Compare names, shapes (...) and types with templates; `check_predictions` does so for `best_dev/`.
 
         Others may be able to write to a store. safetensors runs no code when it reads, but the code that uses the
         tensors trusts its callers: the kernel of a fused optimiser assumes that moments are as large as their weights,

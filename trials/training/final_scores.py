@@ -93,7 +93,7 @@ class BestEpoch:
             self.score, self.dev = score, dev
 
     def replace(self, score: float, dev: EvaluatedSplit, weights: list[torch.Tensor]) -> None:
-        """Set the best epoch, e.g. from a checkpoint."""
+        """Set the best epoch, e.g. from a checkpoint; `weights` are shaped and ordered as the trained ones (...)."""
         self.score, self.dev = score, dev
         self.weights = [weight.to(p.device) for weight, p in zip(weights, self.trained, strict=True)]
 

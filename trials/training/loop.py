@@ -122,7 +122,7 @@ class Training:
         self.feed(self.examples, self.batches)
 
     def feed(self, examples: Sequence[Example], batches: Iterator[np.ndarray]) -> None:
-        """Train on these examples from now on, in these index batches."""
+        """Train on these examples from now on, in these batches of indices (examples,)."""
         self.examples, self.batches = examples, batches
         loader = self._loader(examples, often=True)
         self.device_batches, self.resident_state_bytes = loader.batches(batches), loader.state_bytes
@@ -199,7 +199,7 @@ def train_steps(training: Training, n: int, pause: Callable[[], bool] = never) -
 
 
 def one_step(training: Training, batch: Batch) -> torch.Tensor:
-    """Forward, backward, clip, update; returns the loss. A CUDA graph may record it, so no value may reach the host."""
+    """Forward, backward, clip, update; returns the scalar loss. CUDA graphs record it, so no value reaches the host."""
     # Each part's loss is divided by the batch's labels: gradients of parts with unequally many then add up to its own.
     n_labels, loss = count_labels(batch), torch.zeros((), device=batch.labels.device)
     for part in batch.parts(training.accumulation):
@@ -217,12 +217,12 @@ def one_step(training: Training, batch: Batch) -> torch.Tensor:
 
 
 def count_labels(batch: Batch) -> torch.Tensor:
-    """Number of labels of a batch, at least 1, as a tensor on its device."""
+    """Number of labels of a batch, at least 1, as a scalar tensor on its device."""
     return (batch.labels != IGNORE).sum().clamp(min=1)
 
 
 def mean_loss(model: torch.nn.Module, batch: Batch, n_labels: torch.Tensor | None = None) -> torch.Tensor:
-    """Mean loss over the labels of a batch, 0 without any; for a part of a batch give the batch's `n_labels`."""
+    """Scalar mean loss over the labels of a batch, 0 without any; for a part of one give the batch's `n_labels`."""
     return summed_loss(batch.logits(model), batch.labels) / (count_labels(batch) if n_labels is None else n_labels)
 
 

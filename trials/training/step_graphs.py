@@ -35,11 +35,11 @@ class GraphRecorder(Protocol):
     """Records the device work of a function, to be replayed."""
 
     def warm_up(self, step: Callable[[], torch.Tensor]) -> torch.Tensor:
-        """Run a step on the recording stream without recording it, so that lazy initialisation is done."""
+        """Run a step, which returns its scalar loss, without recording it, so that lazy initialisation is done."""
         ...
 
     def record(self, step: Callable[[], torch.Tensor]) -> Callable[[], torch.Tensor]:
-        """Record a step without running it; return a function that replays it and returns the same output tensor."""
+        """Record a step without running it; return a function that replays it and returns the same scalar tensor."""
         ...
 
 
@@ -108,7 +108,7 @@ class CudaGraphRecorder:
         self._pool = torch.cuda.graph_pool_handle()
 
     def warm_up(self, step: Callable[[], torch.Tensor]) -> torch.Tensor:
-        """Run a step on the recording stream, in order with the work of the computing stream."""
+        """Run a step on the recording stream, after the work of the computing stream; returns its scalar loss."""
         computing = torch.cuda.current_stream(self._device)
         self._stream.wait_stream(computing)
         with torch.cuda.stream(self._stream):
@@ -117,7 +117,7 @@ class CudaGraphRecorder:
         return loss
 
     def record(self, step: Callable[[], torch.Tensor]) -> Callable[[], torch.Tensor]:
-        """Record a step; the host waits once for the device."""
+        """Record a step and its scalar loss; the host waits once for the device."""
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, pool=self._pool, stream=self._stream):
             loss = step()

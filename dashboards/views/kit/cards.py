@@ -157,7 +157,7 @@ def _settings(answer: Answer, cost: str) -> pd.DataFrame:
 
 
 def answers_table(all_answers: Sequence[Answer]) -> pd.DataFrame:
-    """One row per answer."""
+    """One row per answer, by `corpus` and model."""
     layers = pd.Series([answer.n_layers for answer in all_answers], dtype=object)
 
     def names(which: str) -> pd.Series:

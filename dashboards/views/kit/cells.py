@@ -32,8 +32,8 @@ _NAMES = {"lr": "learning rate", "head_lr": "learning rate of the head", "lora":
 
 
 def varied(selection: Selection) -> tuple[pd.DataFrame, dict[str, str]]:
-    """The completed trials with a column for each setting that only some sweeps vary, and the name of each setting by
-    its column; those of `LABELS` are always there.
+    """The completed trials with a column `set:...` for each setting that only some sweeps vary, and the name of each
+    setting by its column; those of `LABELS` are always there.
     """
     done = selection.completed
     columns = varying_columns(selection, done) if "setup" in done and done["setup"].nunique() > 1 else {}
@@ -41,7 +41,7 @@ def varied(selection: Selection) -> tuple[pd.DataFrame, dict[str, str]]:
 
 
 def varying_columns(selection: Selection, trials: pd.DataFrame) -> dict[str, pd.Series]:
-    """The settings in which some trials differ beyond those that every table has, by `set:` and their dotted names."""
+    """The settings in which some trials' `cell` differ, beyond those of every table, by `set:` and dotted name."""
     all_specs, cells = selection.snapshot.specs, trials["cell"].unique()
     specs = {cell: all_specs[cell] for cell in cells if cell in all_specs}
     keys = [key for key in varying_settings(specs.values()) if key != "model.name"]
@@ -115,7 +115,7 @@ def shown_cells(trials: pd.DataFrame, at_most: int = MAX_CELLS) -> Shown:
 
 
 def completed_of(trials: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
-    """The completed trials of some cells."""
+    """The trials with `state` completed of the `cell` column of some cells."""
     return trials[(trials["state"] == "completed") & trials["cell"].isin(cells["cell"])]
 
 
@@ -187,7 +187,7 @@ def places(table: pd.DataFrame) -> Places:
 
 
 def beside_each_other(trials: pd.DataFrame, spots: Places) -> pd.Series:
-    """Where the dots of trials stand at the places of their cells: by seed, in the same order in every cell."""
+    """Where the dots of trials stand at the places of their `cell`: by `seed`, in the same order in every cell."""
     codes, seeds = pd.factorize(trials["seed"], sort=True)
     offsets = pd.Series(dodge(codes.tolist(), len(seeds)), index=trials.index, dtype="float64")
     return trials["cell"].map(spots.positions) + offsets
@@ -212,12 +212,12 @@ def verdicts(table: pd.DataFrame) -> list[str]:
 
 
 def hundredths(table: pd.DataFrame, **titles: str) -> dict[str, pd.Series]:
-    """Columns of shares and scores of 0 to 1 as percent, under the title of each."""
+    """The columns named by `titles`, shares and scores of 0 to 1, as percent under the title of each."""
     return {title: (100 * table[column].astype("float64")).round(4) for column, title in titles.items()}
 
 
 def loss_columns(table: pd.DataFrame) -> dict[str, pd.Series]:
-    """The columns by which every table says a loss, which is in points."""
+    """The columns by which every table says `loss`, `low` and `high`, in points."""
     titles = {"loss": "loss (points)", "low": "from (points)", "high": "to (points)"}
     return {title: table[column].astype("float64").round(4) for column, title in titles.items()}
 

@@ -155,7 +155,7 @@ def frame_table(frame: pd.DataFrame) -> Any:
 
 
 def plain_rows(frame: pd.DataFrame, most: int) -> str:
-    """The first rows of a frame as JSON, from which the browser makes a table."""
+    """The first `most` rows of any frame as JSON, from which the browser makes a table."""
     body = [[_plain(cell) for cell in row] for row in rows_of(frame.head(most))]
     return json.dumps({"caption": _cut(frame, most), "head": [str(name) for name in frame.columns], "body": body})
 
