@@ -37,6 +37,8 @@ HOPELESS = 0.02  # chance to be shown by the last look below which no seed is sp
 FAIR = 0.1  # chance from which on a freeze is tried before all that save less
 SPREAD = (0.0, 1 / 3, 2 / 3, 1.0)  # of the depths, for the curve
 NO_SPREAD = 0.1  # stands for that chance where all losses are equal
+NEXT_BEST = 0.49  # a guess below `depth_search.LIKELY`: without a time limit free slots run only the best freeze ahead
+OTHER_DEPTHS, NO_HOPE = 0.3, 0.1  # guesses that order nothing: how much a forecast counts of what time may be left for
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ class Want(NamedTuple):
 
 
 def wants(
-    of: Decision,
+    decision: Decision,
     tried: Sequence[Collection[int]],
     seeds: Sequence[int],
     expected: Sequence[float],
@@ -75,20 +77,20 @@ def wants(
     same arguments give the same answer, whatever came first.
 
     Args:
-        of: What is decided so far; a row of its table for each freeze, from the least frozen to the most.
+        decision: What is decided so far; a row of its table for each freeze, from the least frozen to the most.
         tried: The seeds of each freeze whose pair has ended, whatever became of it.
         seeds: The order in which seeds are taken, fixed before any was run.
         expected: The share of the cost that each freeze is expected to save, before that is measured.
         budget: What may still be spent.
     """
-    return _Search(of, tried, seeds, expected, budget).wants()
+    return _Search(decision, tried, seeds, expected, budget).wants()
 
 
-def why(of: Decision, tried: Sequence[Collection[int]], seeds: Sequence[int], expected: Sequence[float]) -> Why:
+def why(decision: Decision, tried: Sequence[Collection[int]], seeds: Sequence[int], expected: Sequence[float]) -> Why:
     """Why the search ended: nothing is open (`decided`); what is open has next to no chance to be shown by the planned
     seeds (`hopeless`), lost the same under every seed (`no_spread`), or has used up its seeds; or it is `open`.
     """
-    return _Search(of, tried, seeds, expected, Budget()).why()
+    return _Search(decision, tried, seeds, expected, Budget()).why()
 
 
 def spread(n: int) -> list[int]:
@@ -101,43 +103,44 @@ class _Search:
 
     def __init__(
         self,
-        of: Decision,
+        decision: Decision,
         tried: Sequence[Collection[int]],
         seeds: Sequence[int],
         expected: Sequence[float],
         budget: Budget,
     ) -> None:
-        table = of.table
+        table = decision.table
         assert len(tried) == len(expected) == len(table), "every freeze has its seeds and its saving"
-        self._of, self._tried, self._seeds, self._budget = of, tried, seeds, budget
+        self._decision, self._tried, self._seeds, self._budget = decision, tried, seeds, budget
         saved = numbers(table, "saved")
         is_known = np.isfinite(saved)
         self._savings: list[float] = np.where(is_known, saved, np.asarray(expected, dtype=np.float64)).tolist()
-        least = of.plan.min_saving - ROUNDING
+        least = decision.plan.min_saving - ROUNDING
         worth = np.where(is_known, table["worth_having"], np.asarray(self._savings) >= least).astype(bool)
         self._n: list[int] = table["n_pairs"].astype(int).tolist()
         self._shown: list[bool] = table["qualifies"].tolist()
-        self._settled: list[bool] = (
-            table["qualifies"] | (table["verdict"] == BEYOND) | (table["barred"] != "")
-        ).tolist()
-        self._least = 0.0 if of.chosen is None else float(of.chosen["saved"])
-        self._has_spread: list[bool] = ((of.estimate.variance > 0) & (of.estimate.n_seeds > 1)).tolist()
+        settled = table["qualifies"] | (table["verdict"] == BEYOND) | (table["barred"] != "")
+        self._settled: list[bool] = settled.tolist()
+        self._least = 0.0 if decision.chosen is None else float(decision.chosen["saved"])
+        self._has_spread: list[bool] = ((decision.estimate.variance > 0) & (decision.estimate.n_seeds > 1)).tolist()
         candidates: list[int] = np.flatnonzero(worth).tolist()
         self._open = [i for i in candidates if not self._settled[i] and self._savings[i] > self._least]
         self._chances = dict[int, tuple[float, ...]]()
 
     def wants(self) -> list[Want]:
+        pairs = [(pair, 1.0) for pair in self._curve(spread(len(self._n)))]
         targets = self._targets()
         hopeful = [i for i in targets if self._chance(i) >= HOPELESS]
-        order = [(want, 1.0) for want in self._curve(spread(len(self._n)))]
-        for rank, i in enumerate(hopeful):
-            order += [((i, seed), (1.0 if not rank else 0.49) * self._still_open(i, n)) for n, seed in self._further(i)]
-        if self._budget.seconds is not None and self._of.baseline.has_learned:
-            order += [(want, 0.3) for want in self._curve(range(len(self._n)))]
-            order += [((i, seed), 0.1) for i in targets if i not in hopeful for _, seed in self._further(i)]
-        chances = dict(reversed(order))
-        first = dict.fromkeys(want for want, _ in order)
-        return [Want(int(i), seed, chances[i, seed] if place else 1.0) for place, (i, seed) in enumerate(first)]
+        for i in hopeful:
+            chance = 1.0 if i == hopeful[0] else NEXT_BEST
+            pairs += [((i, seed), chance * self._still_open(i, n)) for n, seed in self._further(i)]
+        if self._budget.seconds is not None and self._decision.baseline.has_learned:
+            pairs += [(pair, OTHER_DEPTHS) for pair in self._curve(range(len(self._n)))]
+            pairs += [((i, seed), NO_HOPE) for i in targets if i not in hopeful for _, seed in self._further(i)]
+        chances = dict[tuple[int, int], float]()
+        for pair, chance in pairs:
+            chances.setdefault(pair, chance)
+        return [Want(int(i), seed, chance if n else 1.0) for n, ((i, seed), chance) in enumerate(chances.items())]
 
     def why(self) -> Why:
         if not self._open:
@@ -153,7 +156,7 @@ class _Search:
             (tried, place, i, seed)  # seeds tried, not losses: one without a loss is no reason to stay at a freeze
             for place, i in enumerate(cheap)
             for tried, (count, seed) in enumerate(self._missing(i), len(self._tried[i]))
-            if count <= self._of.looks.first
+            if count <= self._decision.looks.first
         ]
         return [(i, seed) for _, _, i, seed in sorted(missing)]
 
@@ -196,13 +199,13 @@ class _Search:
 
     def _still_open(self, i: int, count: int) -> float:
         """Chance that a loss is needed as its `count`th: that the looks before leave the freeze open."""
-        if count - 1 <= max(self._n[i], self._of.looks.first - 1):
+        if count - 1 <= max(self._n[i], self._decision.looks.first - 1):
             return 1.0
         return 1 - self._chance_by(i, count - 1)
 
     def _chance(self, i: int) -> float:
         """Chance that a freeze is shown to be within the tolerance by the last look that the budget reaches."""
-        if not self._of.baseline.has_learned:
+        if not self._decision.baseline.has_learned:
             return 0.0
         further = self._further(i)
         return self._chance_by(i, further[-1][0]) if further else 0.0
@@ -212,7 +215,7 @@ class _Search:
         n, chances = self._n[i], self._later(i)
         if chances and n < count <= len(chances) + n:
             return chances[count - n - 1]
-        if n >= self._of.looks.first:
+        if n >= self._decision.looks.first:
             return 0.0 if self._has_spread[i] else NO_SPREAD
         seen = [k for k in range(len(self._n)) if self._later(k) or self._settled[k]]
         before, after = [k for k in seen if k < i], [k for k in seen if k > i]
@@ -225,7 +228,7 @@ class _Search:
     def _later(self, i: int) -> tuple[float, ...]:
         """Chances of the looks with one, two, ... more seeds to show a freeze; empty without a spread to tell by."""
         if i not in self._chances:
-            decision, later = self._of, np.empty(0)
+            decision, later = self._decision, np.empty(0)
             if self._has_spread[i]:
                 one = Estimate(*(values[i] for values in decision.estimate))
                 most = max(decision.looks.planned, len(self._seeds))  # more where seeds were added to a plan

@@ -222,19 +222,18 @@ class DepthSearch(Source):
 
     def _seconds(self) -> list[float]:
         """Of a trial of each setting, the baseline first: as measured, or by its FLOPs; empty before a trial ended."""
-        took = [
-            [self._took[i] for spec in seeds.values() if (i := spec.trial_id) in self._took] for seeds in self._cells
-        ]
-        measured = [
-            (passes, float(np.mean(seconds))) for passes, seconds in zip(self._passes, took, strict=True) if seconds
-        ]
+        times = self._took
+        took = ([times[spec.trial_id] for spec in seeds.values() if spec.trial_id in times] for seeds in self._cells)
+        means = [float(np.mean(seconds)) if seconds else None for seconds in took]
+        measured = [(passes, mean) for passes, mean in zip(self._passes, means, strict=True) if mean is not None]
         if not measured:
             return []
-        return [
-            float(np.mean(seconds)) if seconds else max(t for p, t in measured if p == near) * passes / near
-            for passes, seconds in zip(self._passes, took, strict=True)
-            for near in [min((p for p, _ in measured), key=lambda p: abs(p - passes))]
-        ]
+
+        def like_nearest(passes: float) -> float:
+            near = min((known for known, _ in measured), key=lambda known: abs(known - passes))
+            return max(mean for known, mean in measured if known == near) * passes / near
+
+        return [like_nearest(p) if mean is None else mean for p, mean in zip(self._passes, means, strict=True)]
 
     def _next_spec(self) -> TrialSpec | None:
         """The next trial that has neither ended nor is running; None if there is none, or the budget is used up.

@@ -118,11 +118,11 @@ class StatesBuilder:
 
         The seconds are those from the ids on: if shallower states are used, what those took is included.
         """
-        for start, file in [*self._below(name).items(), (0, None)]:
-            absent = set(missing if file is None else file.missing(missing))
-            here = [i for i in missing if file is None or i not in absent]
-            yield from self._run(name, here, start, file)
-            missing = [i for i in missing if i in absent] if file is not None else []
+        for start, file in self._below(name).items():  # each example starts from the deepest states that it has
+            absent = set(file.missing(missing))
+            yield from self._run(name, [i for i in missing if i not in absent], start, file)
+            missing = [i for i in missing if i in absent]
+        yield from self._run(name, missing, 0, None)
 
     def _below(self, name: str) -> dict[int, StatesFile]:
         """The cached states of a split at shallower depths, the deepest first; none are computed."""
