@@ -75,8 +75,8 @@ def test_the_time_left_goes_by_the_work_done_since_the_driver_began(
     now = time.time()
     monkeypatch.setattr(time, "time", lambda: now)
     running = replace(selection.sweep, running_since=now - 60, trials=trials)
-    assert prepare_progress(replace(selection, sweep=running)).left == "30 s"
-    assert prepare_progress(selection).left is None
+    assert prepare_progress(replace(selection, sweep=running)).time_left == "30 s"
+    assert prepare_progress(selection).time_left is None
 
 
 def test_one_minute_before_its_end_a_running_trial_leaves_one_minute(tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_one_minute_before_its_end_a_running_trial_leaves_one_minute(tmp_path: P
         selection = select(Frames(store).refresh(), PageQuery())
         assert selection.sweep is not None
         begun = replace(selection.sweep, running_since=time.time() - 240)
-        assert prepare_progress(replace(selection, sweep=begun)).left == "1 min 0 s"
+        assert prepare_progress(replace(selection, sweep=begun)).time_left == "1 min 0 s"
 
 
 def test_a_stopped_sweep_comes_with_the_command_that_resumes_it(tmp_path: Path) -> None:
