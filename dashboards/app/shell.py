@@ -21,7 +21,7 @@ from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.analysis.freeze_names import freeze_name
 from trials.metrics.metric import metric_label
 
-TICK_MS = 1500
+TICK_MS = 1500  # between two looks at the store
 LABELS = {
     "sweep": "Sweep",
     "corpus": "Task and corpus",

@@ -38,7 +38,7 @@ from orchestrator.config.quantities import counted
 from trials.metrics.metric import metric_label
 from trials.spec import Seeds
 
-FEWEST, MOST = 2, 6
+FEWEST, MOST = 2, 6  # trials that fit side by side
 _HOW = "Tick two to six trials on the page Trials, then choose Compare."
 
 

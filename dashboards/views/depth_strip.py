@@ -32,10 +32,10 @@ from dashboards.views.kit.part import Part
 from orchestrator.analysis.freeze_names import layer_strip
 
 MAX_DOTS = 5000
-_BINS = 60
+_BINS = 60  # of the density, over the range of the scores
 _TOLERANCES, _LEAST_TOLERANCE = 3.0, 1 / 3  # below the baseline so many are shown, of at least so many points each
 MOST_NAMED, MOST_PANELS, _WIDE_FROM = 9, 6, 16  # names of a legend; train sizes; settings
-_BOXES_FROM = 5
+_BOXES_FROM = 5  # seeds; quartiles of fewer say no more than their dots
 _MAX_OUTLINED = 1000  # an outline takes a third of the drawing time; symbols still tell strategies apart
 
 

@@ -218,7 +218,7 @@ def first_seeds(trials: pd.DataFrame, at_most: int) -> pd.DataFrame:
 
 
 SEEDS = 5  # of each cell
-MAX_LABELS = 30
+MAX_LABELS = 30  # rows; the last stands for all rarer labels
 OTHERS = "(others)"
 Matrix = npt.NDArray[np.float64]
 

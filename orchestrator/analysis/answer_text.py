@@ -37,7 +37,7 @@ def notes_of(answer: Answer) -> list[str]:
     return [*map(escaped, answer.notes), *([f"Runner-up: {second}."] if second else [])]
 
 
-LEAST_WIDTH = 14
+LEAST_WIDTH = 14  # columns; in less room the plot stands below the table
 WIDTH = 36  # of the plot, in characters
 _MEAN, _LINE, _LOW, _HIGH, _ZERO, _LIMIT = "●─├┤│┊"
 

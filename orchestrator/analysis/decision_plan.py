@@ -96,7 +96,7 @@ class DecisionPlan:
 
 
 DIFFERING = 0.05  # of dev's labels that two settings give differently; 2 to 10 % in our own sweeps
-_NORMAL_95 = 1.96
+_NORMAL_95 = 1.96  # standard errors to each end of 95 %
 
 
 def resolved_points(n: int) -> float:

@@ -20,7 +20,7 @@ from trials.tasks import TASKS
 
 FAMILY = 3  # settings that are worth having
 SEEDS = (5, 8, 10, 15, 20, 30)  # numbers that are proposed
-MOST_EXAMPLES = 1_000_000
+MOST_EXAMPLES = 1_000_000  # a larger dev split is no advice to anybody
 
 
 class LossVariances(NamedTuple):

@@ -97,8 +97,8 @@ Verdict = Literal["shown to lose at most the tolerance", "shown to lose more", "
 WITHIN: Verdict = "shown to lose at most the tolerance"
 BEYOND: Verdict = "shown to lose more"
 
-_SEEDS = (2, 3, 4, 5, 6, 7, 8, 10, 12, 15, 20, 30, 60)
-_TAILS = (0.05, 0.025, 0.01, 0.005, 0.0025, 0.001, 0.0001)
+_SEEDS = (2, 3, 4, 5, 6, 7, 8, 10, 12, 15, 20, 30, 60)  # of the rows of the table
+_TAILS = (0.05, 0.025, 0.01, 0.005, 0.0025, 0.001, 0.0001)  # of its columns, beyond one end
 _RATIOS = np.array([
     (3.33, 3.45, 3.53, 3.56, 3.57, 3.55, 3.47),  # 2
     (2.69, 2.88, 3.08, 3.19, 3.28, 3.38, 3.55),  # 3

@@ -32,7 +32,7 @@ from trials.spec import LabelParts, TrialSpec
 from trials.tasks.task_corpus import read_corpus
 
 Keep = Literal["best", "all"]
-SEEDS = 3
+SEEDS = 3  # models that are trained, of which dev picks the best
 WATCHED = 0.05  # of train and dev together, which chooses the epoch
 
 

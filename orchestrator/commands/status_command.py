@@ -40,7 +40,7 @@ from trials.record import COSTS, State
 from trials.spec import TrialSpec
 from trials.tasks.task import score_name
 
-_POLL_S = 2.0
+_POLL_S = 2.0  # a person watches
 
 
 def status(

@@ -19,7 +19,7 @@ from orchestrator.store import open_store
 from trials.errors import ConfigError, NothingMatchedError
 from trials.escaping import composed
 
-_POLL_S = 1.0
+_POLL_S = 1.0  # a person waits
 
 
 def stop(

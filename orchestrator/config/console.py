@@ -100,7 +100,7 @@ class SafeConsole(Console):
 stdout = SafeConsole()
 stderr = SafeConsole(stderr=True)
 
-INTERNAL, INTERRUPTED, TERMINATED = 70, 130, 143
+INTERNAL, INTERRUPTED, TERMINATED = 70, 130, 143  # EX_SOFTWARE of sysexits.h; 128 + SIGINT, + SIGTERM
 
 NO_MEMORY = (
     "error: this process got no more memory: that of the machine, or of a limit (`ulimit -v`, a container's), is used "

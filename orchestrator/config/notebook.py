@@ -19,7 +19,7 @@ from orchestrator.config.console import SafeConsole, stderr
 
 CONSOLE = stderr  # where calls from Python say what they do; in a notebook, the output of their cell
 WIDTH = 110  # characters; a cell scrolls sideways beyond its own width
-REDRAW_S = 0.5
+REDRAW_S = 0.5  # a kernel sends each drawing to the browser
 _PRE = '<pre style="margin:0;white-space:pre;overflow-x:auto;line-height:1.35">{}</pre>'
 
 Draw = Callable[[Console], None]

@@ -145,10 +145,10 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
 
 MAX_BYTES = 250_000  # of a file: one second to read, five in the worst case
 MAX_NODES = 100_000  # keys and values, those of an alias at each use
-MAX_DEPTH = 50
+MAX_DEPTH = 50  # the parser recurses
 MAX_KEY = 200  # characters
 MOST_FOREIGN = 4  # keys for each known one
-_INT64 = 1 << 63
+_INT64 = 1 << 63  # whole numbers end up in columns of 64 bits
 _QUOTED = re.compile(r"'([^']*)'")
 _PLAIN = "\t\n\r"  # control characters that are allowed in a value
 

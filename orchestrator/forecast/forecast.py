@@ -37,7 +37,7 @@ from trials.prefix.work import group_key, shape_key, train_passes
 from trials.record import State, paid_prefix_s
 from trials.spec import TrialSpec
 
-MOST_ROWS = 1_000
+MOST_ROWS = 1_000  # the newest
 INLINE_START_S, RAY_START_S = 5.0, 9.0  # importing torch, and starting Ray, which takes 4 to 11 s
 GAP_S = 0.1  # around each trial: commits, checkpoints, scheduling
 # Standard deviations of the logarithm of seconds: of a machine's speed between launches, and with that of texts of

@@ -34,7 +34,7 @@ from trials.spec import First, TrialSpec, steps_an_epoch
 STEPS = 24  # measured steps
 MOST_ITEMS, MOST_DEV = 1_000, 192  # items of train and dev that a pilot reads
 MOST_PILOTS = 12
-TIMEOUT_S = 900.0
+TIMEOUT_S = 900.0  # of the process that runs them all
 KEPT_S = 24 * 3_600.0  # the machine may be less busy the next day
 _KIND, _FILE = "pilots", "seconds.json"  # in the node's cache
 

@@ -55,7 +55,7 @@ _WIDTHS = ("hidden_size", "dim", "d_model", "n_embd")
 _BASE_WIDTH = 512  # of BERT-sized encoders and above
 _FEW = 5_000  # train items, up to which an epoch is short
 _SUBWORDS_A_WORD = 1.5  # English text in a vocabulary of 30,000; other languages have more
-_LENGTHS = (128, 256, 512)
+_LENGTHS = (128, 256, 512)  # subwords
 # With it a later question about the same data may replace the file; whoever edits the file keeps it.
 _SEAL = "# As it was written, if the SHA-256 of all above begins with "
 _WAY_OUT = "Give --out another folder, or delete the file."

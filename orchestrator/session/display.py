@@ -58,7 +58,7 @@ class RunningTrials:
 
 
 _GAP = 2  # between columns
-SAY_WORK_EVERY_S = 30.0
+SAY_WORK_EVERY_S = 30.0  # a log gets a line each time
 
 
 class LiveDisplay:

@@ -40,7 +40,7 @@ T = TypeVar("T")
 Service: TypeAlias = S3Store | GCSStore
 
 LARGEST_BYTES = 8 * 2**20  # an object is one request, which has to end in `REQUEST_S`
-CACHE_BYTES = 256 * 2**20
+CACHE_BYTES = 256 * 2**20  # of parts that were read, in memory
 PATIENCE_S = 30.0  # for retries of a request; its last attempt may take `REQUEST_S` beyond
 CONNECT_S, REQUEST_S = 5.0, 20.0
 _RENEWED_S = 600.0  # boto3 renews credentials that have less time left, so what it hands out is valid for as long
@@ -51,7 +51,7 @@ ACCESS = {
 _NO_PATH = "invalid path"  # in the message of obstore about a listing with names such as `a//b`
 _FAULT = re.compile(rf"status code: 4(?!08|09|25|29)\d\d|Received redirect|{_NO_PATH}|[Cc]redential")  # the caller's
 _CAUSE = re.compile(r'(?:message|error): "[^"\n]+"|InvalidCertificate\([\s\w(]*|TimedOut|IncompleteMessage')
-_LONGEST_MESSAGE = 400
+_LONGEST_MESSAGE = 400  # characters of a service's error
 
 # What this process has read, by address and name, the latest last: objects never change, so each is fetched once.
 _cache: OrderedDict[str, bytes] = OrderedDict()

@@ -459,7 +459,7 @@ def decoded_bytes(content: pa.Buffer, columns: Collection[str] | None = None) ->
     return total
 
 
-_VALUE_BYTES = 16
+_VALUE_BYTES = 16  # of a value in memory, beside its text
 _MOST_TEXTS = 125_000_000  # more values are too many anyway
 _SURELY_FINE = 10**8
 

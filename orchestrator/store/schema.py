@@ -25,7 +25,7 @@ from trials.record import RECORD_COLUMNS, EpochRecord, State
 
 CHECKPOINTS = "checkpoints"  # the folder
 WRONG_DIGEST = "its bytes do not match the digest in its name"
-_DIGITS = 16
+_DIGITS = 16  # 64 bits: parts of one table do not collide by chance
 _DIGEST = re.compile(rf"-([0-9a-f]{{{_DIGITS}}})\.[a-z]+")
 
 
@@ -58,7 +58,7 @@ def read_intact(storage: Storage, name: str) -> pa.Buffer:
     return content if is_intact(name, content) else pa.py_buffer(storage.read(name))
 
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 1  # a reader refuses parts of a larger one
 VERSION_KEY = b"permafrost.schema_version"
 
 _TEXT, _INT, _SHORT, _FLOAT = pa.string(), pa.int64(), pa.int32(), pa.float64()

@@ -13,10 +13,10 @@ from trials.tasks import TASKS
 from trials.tasks.task import unit_of
 from trials.tasks.task_corpus import read_corpus
 
-N_EXAMPLES = 3
+N_EXAMPLES = 3  # that a plan shows of train
 _MOST_CORPORA = 3  # whose examples a plan shows
-_MOST_LABELS = 8
-_WIDTH = 100
+_MOST_LABELS = 8  # named in a line
+_WIDTH = 100  # characters of an example
 
 
 def corpus_lines(task: str, data: DataSpec) -> list[str]:

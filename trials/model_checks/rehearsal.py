@@ -39,7 +39,7 @@ from trials.training.batching import collate
 _SOME_CAPITALS = 0.01  # of the words of a vocabulary that tells capitals from small letters
 MOST_PARAMETERS = 40_000_000  # of the small copy: 160 MB, and as much for gradients
 N_LABELS = 3
-MAX_LENGTH = 24
+MAX_LENGTH = 24  # subwords of the short items
 LONGEST = 512  # of the long items; positions of encoders that count them in a table
 LABELS = ("A", "B", "C")
 LAYERS = 2

@@ -20,7 +20,7 @@ from trials.sources.cache import Progress, no_progress, writing
 if TYPE_CHECKING:
     from huggingface_hub.utils import httpx
 
-_TIMEOUT_S = 30.0
+_TIMEOUT_S = 30.0  # without a byte
 LARGEST_FILE = 4 << 30  # bytes; ten times the largest treebank
 _TOKEN_HOST = "api.github.com"  # noqa: S105 - the only host that GITHUB_TOKEN is sent to
 _ACCESS = "access refused. Remove or renew GITHUB_TOKEN if it is set; else a proxy may block the address"

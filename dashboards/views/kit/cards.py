@@ -56,7 +56,7 @@ class PageAnswers(NamedTuple):
 # Of a store, until a trial of the sweep ends: they take 75 ms each, and the first page that people come back to shows
 # them all.
 _known: WeakKeyDictionary[ResultStore, dict[tuple[Any, ...], PageAnswers]] = WeakKeyDictionary()
-_MOST_KNOWN = 64
+_MOST_KNOWN = 64  # pages whose answers are kept, for each store
 _one_at_a_time = threading.Lock()
 
 

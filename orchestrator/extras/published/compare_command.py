@@ -36,7 +36,7 @@ from trials.errors import ConfigError
 from trials.escaping import csv_cell, html
 
 _NOTHING = 5  # exit code: nothing matched
-_MAIN_REASONS = 2
+_MAIN_REASONS = 2  # that fit a line
 
 
 def compare(
