@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from dashboards.data.selection import COSTS
-from orchestrator.api.answering import answers_of, asked, chosen_sweep, overrides
+from orchestrator.api.answering import answers_of, chosen_sweep, overrides, plan_with
 from orchestrator.commands.answer_command import ToleranceOption
 from orchestrator.commands.shown_answers import show_answers
 from orchestrator.config import options
@@ -89,7 +89,7 @@ def _say_answers(store: ResultStore, sweep: str, tolerance: float | None, cost: 
     plan = next((plan for plan in store.sweeps() if plan.name == sweep), None)
     if plan is not None:
         specs = planned_specs(plan)
-        used = asked(plan.asks, tolerance=tolerance, cost=cost)
+        used = plan_with(plan.asks, tolerance=tolerance, cost=cost)
         if sentence := overrides(plan.asks, used):
             say(sentence)
         show_answers(answers_of(store, specs, used), stderr)

@@ -69,10 +69,10 @@ def answer(
     results = open_store(store)
     plan = chosen_sweep(results, sweep, compares=True)
     options = {"tolerance": tolerance, "cost": cost, "min_saving": min_saving, "most_seeds": most_seeds}
-    return answers_of(results, planned_specs(plan), asked(plan.asks, **options), at_best)
+    return answers_of(results, planned_specs(plan), plan_with(plan.asks, **options), at_best)
 
 
-def asked(plan: DecisionPlan, **options: Any) -> DecisionPlan:
+def plan_with(plan: DecisionPlan, **options: Any) -> DecisionPlan:
     """A plan with the options that are not None. Raises ConfigError: a value is out of range or unknown."""
     given = {name: value for name, value in options.items() if value is not None}
     if given.get("cost", "training_flops") not in SAVED:

@@ -86,26 +86,26 @@ def choose(options: ChooseOptions | str = "", **others: Any) -> Choice:
         ConfigError, DataError, ModelError, MissingError, StoreError: Says what is wrong and what to do.
         RefusedError: A file that would be overwritten is not one of this question; nothing has run.
     """
-    asked = _options(options, others)
-    launch, folder = _begun(asked)
-    planned = plan_question(asked, folder, launch)
-    launch = launch.with_hours(planned.asked.max_hours)
+    parsed_options = _options(options, others)
+    launch, folder = _begun(parsed_options)
+    planned = plan_question(parsed_options, folder, launch)
+    launch = launch.with_hours(planned.options.max_hours)
     say_plan(planned, launch)
-    if asked.dry_run:
+    if parsed_options.dry_run:
         return Choice(Answers(), planned.path, plan=planned.plan, forecast=planned.forecast)
-    planned, choice, was_stopped = _searched_once_learned(planned, launch, Lookup(offline=asked.offline))
-    return _with_model(choice, planned, launch) if planned.asked.export is not None and not was_stopped else choice
+    planned, choice, was_stopped = _searched_once_learned(planned, launch, Lookup(offline=parsed_options.offline))
+    return _with_model(choice, planned, launch) if planned.options.export is not None and not was_stopped else choice
 
 
-def _begun(asked: ChooseOptions) -> tuple[Launch, Path]:
+def _begun(options: ChooseOptions) -> tuple[Launch, Path]:
     """Where and until when it runs, and the folder of its sweep files; options are checked before data are read."""
-    where = find_cluster(asked.cluster, cpus=asked.cpus, gpus=asked.gpus)
-    launch = Launch.begin(where, Bounds(hours=asked.max_hours), asked.store, CONSOLE)
-    folder = _folder(asked, launch.results)
-    asked.check()
-    if asked.rates is not None:
-        rates_of(asked.rates, 1.0)
-    named_model(asked.model)
+    where = find_cluster(options.cluster, cpus=options.cpus, gpus=options.gpus)
+    launch = Launch.begin(where, Bounds(hours=options.max_hours), options.store, CONSOLE)
+    folder = _folder(options, launch.results)
+    options.check()
+    if options.rates is not None:
+        rates_of(options.rates, 1.0)
+    named_model(options.model)
     return launch, folder
 
 
@@ -113,18 +113,18 @@ def _with_model(choice: Choice, planned: PlannedQuestion, launch: Launch) -> Cho
     """The choice with the recommended setting, trained and exported; without a decision what the curve recommends, if
     that was asked for, and else nothing.
     """
-    asked, freeze = planned.asked, None
-    assert asked.export is not None
+    options, freeze = planned.options, None
+    assert options.export is not None
     if not any(answer.freeze is not None for answer in choice.answers):
         likely = next((answer.decided_by.by_estimate for answer in choice.answers), None)
-        if asked.export != BEST or likely is None:
+        if options.export != BEST or likely is None:
             launch.say(f"model   nothing is exported, as nothing is decided{_instead(likely)}")
             return choice
         freeze = str(likely["freeze"])
         launch.say(f"model   {freeze}: by its mean loss, {likely['loss']:z.2f} points; it is not decided")
-    folder = export_folder(asked, planned.question.name)
-    machine: dict[str, Any] = {"cluster": asked.cluster, "cpus": asked.cpus, "gpus": asked.gpus}
-    model = train(folder, store=asked.store, sweep=planned.question.name, freeze=freeze, **machine)
+    folder = export_folder(options, planned.question.name)
+    machine: dict[str, Any] = {"cluster": options.cluster, "cpus": options.cpus, "gpus": options.gpus}
+    model = train(folder, store=options.store, sweep=planned.question.name, freeze=freeze, **machine)
     return replace(choice, model=model.folder, exit_code=choice.exit_code or model.exit_code)
 
 
@@ -142,10 +142,10 @@ def _instead(likely: Mapping[str, Any] | None) -> str:
     return f"; --export {BEST} exports what the curve recommends, {likely['freeze']}"
 
 
-def _folder(asked: ChooseOptions, results: ResultStore) -> Path:
+def _folder(options: ChooseOptions, results: ResultStore) -> Path:
     """Where the sweep's file goes: beside a store in a folder."""
-    if asked.out is not None:
-        return Path(asked.out)
+    if options.out is not None:
+        return Path(options.out)
     address = str(results.address)
     return Path() if "://" in address else Path(address).parent
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.console import Console
 
-from orchestrator.api.answering import Answers, answers_of, asked
+from orchestrator.api.answering import Answers, answers_of, plan_with
 from orchestrator.api.tabulating import Table
 from orchestrator.config.console import DEFAULT_STORE
 from orchestrator.config.notebook import CONSOLE, ShownInCell, notebook_output
@@ -69,7 +69,7 @@ class Launched(ShownInCell):
 
     def answers(self, tolerance: float | None = None) -> Answers:
         """What to freeze; `tolerance` is the acceptable loss in points, None for the sweep's own."""
-        return answers_of(self.store, self.trials, asked(self.plan.sweep.decision_plan, tolerance=tolerance))
+        return answers_of(self.store, self.trials, plan_with(self.plan.sweep.decision_plan, tolerance=tolerance))
 
     def _draw(self, console: Console) -> None:
         for line in [*outcome_lines(self.outcome), *self.found, *resume_lines(self.stopped, "launch")]:

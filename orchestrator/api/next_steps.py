@@ -75,7 +75,7 @@ Rung = tuple[str, Callable[[Question], Question]]
 
 def _rungs(planned: PlannedQuestion, launch: Launch, lookup: Lookup) -> Iterator[Rung]:
     """What is tried and how it changes the question, from the likeliest to help."""
-    question, asked = planned.question, planned.asked
+    question, options = planned.question, planned.options
     of_recipe = sized(question, lookup, None)
     if question.train_size is not None:
         yield "all of train", lambda before: replace(sized(before, lookup, None), part=None)
@@ -83,7 +83,7 @@ def _rungs(planned: PlannedQuestion, launch: Launch, lookup: Lookup) -> Iterator
     if int(question.recipe["optim"]["epochs"]) <= usual:
         yield f"{MORE_EPOCHS * usual} epochs", lambda before: _with_epochs(before, MORE_EPOCHS * usual)
     rate = float(of_recipe.recipe["optim"]["lr"])
-    first = AUTO if asked.rates is None else higher_rates(asked.rates, rate)
+    first = AUTO if options.rates is None else higher_rates(options.rates, rate)
     for rates in (first, higher_rates(first, rate)):
         yield (
             f"learning rates {'around' if rates == AUTO else 'above'} {rate:g}",
@@ -118,31 +118,31 @@ class NextStep(NamedTuple):
 
 def next_steps(planned: PlannedQuestion, answers: Answers, launch: Launch) -> Iterator[NextStep]:
     """What somebody may do now: train what is recommended, go on, or ask something that can be decided."""
-    asked, question = planned.asked, planned.question
+    options, question = planned.options, planned.question
     decided = any(answer.freeze is not None for answer in answers)
     unlearned = any(answer.outcome == "not learned" for answer in answers)
-    if decided and asked.export is None:
-        yield _train_step(asked, question.name)
+    if decided and options.export is None:
+        yield _train_step(options, question.name)
     if question.part is not None:
         changes = ": what was decided may change" if decided else ""
         instead = "" if question.train_size is None else f" in place of the first {question.train_size:,}"
         brings = f"asks on all of train{instead}{' and at every depth' if question.depths else ''}{changes}"
-        yield NextStep(asked.command(max_hours=question.part.of_all), brings)
+        yield NextStep(options.command(max_hours=question.part.of_all), brings)
     if unlearned and launch.time_left > 0:
-        rates = higher_rates(asked.rates or AUTO, float(question.recipe["optim"]["lr"]))
+        rates = higher_rates(options.rates or AUTO, float(question.recipe["optim"]["lr"]))
         yield NextStep(
-            asked.command(rates=rates), "tries higher learning rates, as the baseline has not learned the task"
+            options.command(rates=rates), "tries higher learning rates, as the baseline has not learned the task"
         )
     asked_well = [answer for answer in answers if not answer.decided_by.is_vacuous]
     open_ones = any(not answer.decided or answer.further_seeds for answer in asked_well)
-    coarse = resolved(question.corpus.task, question.corpus.spec, question.seeds) > asked.tolerance
-    would_help = open_ones and coarse and asked.held_out is None
+    coarse = resolved(question.corpus.task, question.corpus.spec, question.seeds) > options.tolerance
+    would_help = open_ones and coarse and options.held_out is None
     share = worth_holding_out(question) if would_help else None
     larger = []
     if share is not None:
         brings = f"asks again with {share:.0%} of train as dev, which tells smaller losses"
         in_folds = f"asks again with {FOLDS} folds, so that every example serves, which tells still smaller ones"
-        larger = [NextStep(asked.command(held_out=share), brings), NextStep(asked.command(folds=FOLDS), in_folds)]
+        larger = [NextStep(options.command(held_out=share), brings), NextStep(options.command(folds=FOLDS), in_folds)]
     seeds_tell = all(answer.decided_by.alike is None for answer in answers)
     yield from [] if seeds_tell else larger
     if (open_ones or unlearned or not answers) and question.part is None:
@@ -150,13 +150,13 @@ def next_steps(planned: PlannedQuestion, answers: Answers, launch: Launch) -> It
             yield step._replace(brings=_TO_LEARN) if unlearned and launch.time_left <= 0 else step
     for answer in answers:
         yield from _seeds_beyond(planned, answer)
-        yield from other_tolerance(asked, answer)
+        yield from other_tolerance(options, answer)
     yield from larger if seeds_tell else []
 
 
-def _train_step(asked: ChooseOptions, sweep: str) -> NextStep:
-    where = ("--store", asked.store, "--sweep", sweep, "-o", model_folder(sweep))
-    command = ("permafrost", "train", *where, *asked.machine)
+def _train_step(options: ChooseOptions, sweep: str) -> NextStep:
+    where = ("--store", options.store, "--sweep", sweep, "-o", model_folder(sweep))
+    command = ("permafrost", "train", *where, *options.machine)
     return NextStep(shlex.join(command), "trains the recommended setting on all of train and exports the model")
 
 
@@ -164,15 +164,15 @@ def _going_on(planned: PlannedQuestion, launch: Launch) -> Iterator[NextStep]:
     """The same command, with as much time as what is left may take; nothing where nothing is."""
     from orchestrator.forecast.forecast import forecast_of
 
-    asked, plan = planned.asked, planned.plan.brought_up_to_date(launch.results)
+    options, plan = planned.options, planned.plan.brought_up_to_date(launch.results)
     if not plan.ahead:
         return
-    wall, hours, took = forecast_of(plan, launch.results, launch.where).wall_s, 2 * asked.max_hours, ""
+    wall, hours, took = forecast_of(plan, launch.results, launch.where).wall_s, 2 * options.max_hours, ""
     if wall is not None:
         hours = max(math.ceil(100 * wall.high / HOUR) / 100, 0.01)
         took = f", {duration(wall.median)}"
     n, seeds = counted(len(plan.ahead), "trial"), counted(planned.question.seeds, "planned seed")
-    yield NextStep(asked.command(max_hours=hours), f"goes on to the {seeds} where they decide: at most {n}{took}")
+    yield NextStep(options.command(max_hours=hours), f"goes on to the {seeds} where they decide: at most {n}{took}")
 
 
 def _seeds_beyond(planned: PlannedQuestion, answer: Answer) -> Iterator[NextStep]:
@@ -183,26 +183,26 @@ def _seeds_beyond(planned: PlannedQuestion, answer: Answer) -> Iterator[NextStep
     if answer.decided or not more or int(answer.decided_by.table["n_run"].max()) < question.seeds:
         return
     seeds, sizes = question.seeds + more, question.corpus.spec.sizes
-    where = ("--sweep", str(planned.path), "--store", planned.asked.store, *planned.asked.machine)
+    where = ("--sweep", str(planned.path), "--store", planned.options.store, *planned.options.machine)
     command = ("permafrost", "launch", *where, "--set", f"seeds={list(range(seeds))}")
     brings = f"adds {counted(more, 'seed')} beyond the {question.seeds} planned, which would probably decide"
     cost = "" if sizes is None else f"; {growth_text(question.corpus.task, sizes[1], question.seeds, seeds)}"
     yield NextStep(shlex.join(command), f"{brings}{cost}")
 
 
-def other_tolerance(asked: ChooseOptions, answer: Answer) -> Iterator[NextStep]:
+def other_tolerance(options: ChooseOptions, answer: Answer) -> Iterator[NextStep]:
     """A tolerance of the answer's list that is met now, where the one that was asked for is not: the next above it, or
     the largest of the list where the one that was asked for gives up all that was learned. Where the list has none
     then, half of what was learned.
     """
     is_vacuous, gain = answer.decided_by.is_vacuous, answer.decided_by.baseline.gain
-    beyond = [row for row in answer.trade_offs if is_vacuous or row["tolerance"] > asked.tolerance]
+    beyond = [row for row in answer.trade_offs if is_vacuous or row["tolerance"] > options.tolerance]
     if answer.freeze is not None or answer.outcome == "not learned":
         return
     if beyond:
         met = beyond[-1 if is_vacuous else 0]
         brings = f"is decided with the trials at hand: {bought_text(met['freeze'], met['saved'], answer.n_layers)}"
-        yield NextStep(asked.command(tolerance=tolerance_that_buys(met["tolerance"])), brings)
+        yield NextStep(options.command(tolerance=tolerance_that_buys(met["tolerance"])), brings)
     elif is_vacuous and (half := math.floor(5 * gain) / 10) > 0:
         brings = f"asks within half of the {gain:.1f} points that were learned: a larger tolerance gives up more"
-        yield NextStep(asked.command(tolerance=half), brings)
+        yield NextStep(options.command(tolerance=half), brings)

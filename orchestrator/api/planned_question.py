@@ -117,18 +117,18 @@ class TimeBudget:
     lookup: Lookup
     pilots: Pilots
 
-    def fit(self, asked: ChooseOptions, question: Question) -> tuple[ChooseOptions, TimedPlan]:
+    def fit(self, options: ChooseOptions, question: Question) -> tuple[ChooseOptions, TimedPlan]:
         """As much of the question as fits, with the options that a person may have changed for it.
 
         Raises:
             RefusedError: Its sweep file is there and was edited.
         """
         kept = SweepFile(self.folder / f"{question.name}.yaml")
-        if kept.asks_alike(question.asked):
+        if kept.asks_alike(question.command):
             timed, why = self._as_before(kept, question), "as before"
         else:
-            asked, timed = self._part_that_fits(asked, replace(question, seeds=FEWEST_SEEDS))
-            budget = self if asked.max_hours == self.launch.bounds.hours else self._with_hours(asked.max_hours)
+            options, timed = self._part_that_fits(options, replace(question, seeds=FEWEST_SEEDS))
+            budget = self if options.max_hours == self.launch.bounds.hours else self._with_hours(options.max_hours)
             timed, why = budget._with_seeds_that_fit(timed)
         seeds = counted(timed.question.seeds, "seed")
         first = f"; a first answer after about {duration(timed.first_s)}" if timed.first_s else ""
@@ -136,7 +136,7 @@ class TimeBudget:
         if timed.plan.ahead:
             n = counted(len(timed.plan.ahead), "trial")
             self.launch.say(f"{timed.forecast.line}, if all {n} were needed")
-        return asked, timed
+        return options, timed
 
     @property
     def left(self) -> float:
@@ -151,7 +151,7 @@ class TimeBudget:
 
         path = self.folder / f"{question.name}.yaml"
         kept = SweepFile(path)
-        again = kept.asks(question.asked) and kept.holds(question)  # with what a person added to it
+        again = kept.asks(question.command) and kept.holds(question)  # with what a person added to it
         declared = load_sweep(path, []) if again else sweep_of_text(path, question.sweep_text())
         plan = self.launch.plan(*declared, self.lookup)
         forecast = forecast_of(plan, self.launch.results, self.launch.where, pilots=self.pilots)
@@ -168,15 +168,15 @@ class TimeBudget:
             if hours >= part.of_all or timed.fits(self.left):
                 say(f"data    all {timed.n_train:,} for training, as --max-hours {hours:g} has time for them")
                 return timed if kept_size is None else self._with_seeds_that_fit(timed)[0]
-        if kept_size is not None and not kept.asks(question.asked):
+        if kept_size is not None and not kept.asks(question.command):
             say(f"data    the first {kept_size:,} for training, as at the other tolerance: its trials serve")
         return self._timed(question)
 
-    def _part_that_fits(self, asked: ChooseOptions, question: Question) -> tuple[ChooseOptions, TimedPlan]:
+    def _part_that_fits(self, options: ChooseOptions, question: Question) -> tuple[ChooseOptions, TimedPlan]:
         """On all of train and every depth unless not even a first answer would end in the time."""
-        timed, hours = self._timed(question), asked.max_hours
+        timed, hours = self._timed(question), options.max_hours
         if timed.fits(self.left):
-            return asked, timed
+            return options, timed
         assert timed.first_s is not None
         all_s, n_train, of_all = timed.first_s, timed.n_train, self._hours_for(timed.first_s)
         for _ in range(_TRIES):
@@ -190,19 +190,19 @@ class TimeBudget:
                 f"data    a first answer on all {n_train:,} takes about {duration(all_s)}, more than is left of "
                 f"--max-hours {hours:g}: taking {timed.n_train:,} (all of them: --max-hours {of_all:g})"
             )
-            return asked, timed
+            return options, timed
         assert timed.first_s is not None
         enough, on = self._hours_for(timed.first_s), f"on {timed.n_train:,} training examples"
         self.launch.say(
             f"note    a first answer takes about {duration(timed.first_s)} {on}, more than the {duration(self.left)} "
             f"left: give --max-hours {enough:g}{f', or {of_all:g} for all {n_train:,}' if of_all > enough else ''}"
         )
-        if asked.ask is not None:
+        if options.ask is not None:
             ways = {f"--max-hours {more:g}": more for more in (enough, of_all)}
-            more = ways.get(asked.ask("Go on with what fits, or take the time?", ["go on", *ways]), hours)
+            more = ways.get(options.ask("Go on with what fits, or take the time?", ["go on", *ways]), hours)
             if more != hours:
-                return self._with_hours(more)._part_that_fits(replace(asked, max_hours=more), question)
-        return asked, self._with_two_depths(timed, on, PartOfQuestion(hours, of_all))
+                return self._with_hours(more)._part_that_fits(replace(options, max_hours=more), question)
+        return options, self._with_two_depths(timed, on, PartOfQuestion(hours, of_all))
 
     def _with_two_depths(self, timed: TimedPlan, on: str, part: PartOfQuestion) -> TimedPlan:
         _, third, *_, deepest = spread(timed.plan.trials[0].model.n_layers + 1)
@@ -252,7 +252,7 @@ def _with_trials(question: Question, lookup: Lookup, kept: SweepFile) -> Questio
     """
     question = replace(sized(question, lookup, kept.train_size()), seeds=kept.seeds(), depths=kept.depths())
     question = _as_tried(question, kept)
-    if kept.asks(question.asked):
+    if kept.asks(question.command):
         kept.refuse_edited(question)
     return question
 
@@ -266,8 +266,8 @@ def _as_tried(question: Question, kept: SweepFile) -> Question:
     if (epochs := kept.epochs()) is None:  # a person's file
         return question
     optim["epochs"] = epochs
-    rates = kept.rates() if "--rates" in question.asked else {}
-    if "--rates" not in question.asked:
+    rates = kept.rates() if "--rates" in question.command else {}
+    if "--rates" not in question.command:
         optim["lr"] = kept.rate() or optim["lr"]
     return replace(question, recipe={**question.recipe, "optim": optim}, rates=rates, part=kept.part())
 
@@ -289,9 +289,9 @@ _ABOVE = (2.5, 6.0)  # of the highest rate tried, where nothing was learned
 
 
 class PlannedQuestion(NamedTuple):
-    """What will run. `asked` is what was agreed on; `is_again`: the file of the same command holds it already."""
+    """What will run. `options` are what was agreed on; `is_again`: the file of the same command holds it already."""
 
-    asked: ChooseOptions
+    options: ChooseOptions
     question: Question
     path: Path
     is_again: bool
@@ -299,36 +299,36 @@ class PlannedQuestion(NamedTuple):
     forecast: Forecast
 
 
-def plan_question(asked: ChooseOptions, folder: Path, launch: Launch) -> PlannedQuestion:
+def plan_question(options: ChooseOptions, folder: Path, launch: Launch) -> PlannedQuestion:
     """The data read, the time shared out, learning rates tried where they are asked for."""
     from orchestrator.forecast.pilot import Pilots
 
-    with launch.lookup(offline=asked.offline) as lookup:
+    with launch.lookup(offline=options.offline) as lookup:
 
         def question_about(options: ChooseOptions) -> Question:
             base = question_of(as_before(options, folder, launch.say), lookup, launch.say)
-            return replace(base, asked=options.question, folder=folder)
+            return replace(base, command=options.question, folder=folder)
 
-        question, pilots = question_about(asked), Pilots(launch.say, PILOTS)  # each shape is timed once
-        _refuse_files(asked, folder, question)
-        asked, timed = TimeBudget(folder, launch, lookup, pilots).fit(asked, question)
-        launch = launch.with_hours(asked.max_hours)
-        if (changed := _agreed(asked, timed.question, folder, launch.say)) != asked:
+        question, pilots = question_about(options), Pilots(launch.say, PILOTS)  # each shape is timed once
+        _refuse_files(options, folder, question)
+        options, timed = TimeBudget(folder, launch, lookup, pilots).fit(options, question)
+        launch = launch.with_hours(options.max_hours)
+        if (changed := _agreed(options, timed.question, folder, launch.say)) != options:
             _refuse_files(changed, folder, question)
-            asked, timed = TimeBudget(folder, launch, lookup, pilots).fit(changed, question_about(changed))
-            launch = launch.with_hours(asked.max_hours)
+            options, timed = TimeBudget(folder, launch, lookup, pilots).fit(changed, question_about(changed))
+            launch = launch.with_hours(options.max_hours)
         question, plan = timed.question, timed.plan
         path = folder / f"{question.name}.yaml"
         kept = SweepFile(path)
-        is_again = kept.asks(asked.question)
+        is_again = kept.asks(options.question)
         n_layers = plan.trials[0].model.n_layers
-        if asked.rates is not None and asked.dry_run:
-            _say_rates(question, asked.rates, _depths_to_rate(asked.rates, n_layers), path, launch, lookup)
-        elif asked.rates is not None:  # what the store has of them is not run again
-            depths = _depths_to_rate(asked.rates, n_layers)
-            question = with_best_rates(question, asked.rates, depths, path, launch, lookup)
+        if options.rates is not None and options.dry_run:
+            _say_rates(question, options.rates, _depths_to_rate(options.rates, n_layers), path, launch, lookup)
+        elif options.rates is not None:  # what the store has of them is not run again
+            depths = _depths_to_rate(options.rates, n_layers)
+            question = with_best_rates(question, options.rates, depths, path, launch, lookup)
             plan = launch.plan(*sweep_of_text(path, question.sweep_text()), lookup)
-    return PlannedQuestion(asked, question, path, is_again and kept.holds(question), plan, timed.forecast)
+    return PlannedQuestion(options, question, path, is_again and kept.holds(question), plan, timed.forecast)
 
 
 def say_plan(planned: PlannedQuestion, launch: Launch) -> None:
@@ -342,23 +342,23 @@ def say_plan(planned: PlannedQuestion, launch: Launch) -> None:
         launch.say(f"sweep   wrote {path}{was}")
     printed = {f"note    {question.corpus.spec.name}: {line}" for line in question.corpus.lines}
     if not planned.is_again:  # `agreed` has said what dev cannot decide, and what would
-        asked = planned.asked
-        printed.add(f"note    {dev_note(question.corpus.task, question.corpus.spec, asked.tolerance, question.seeds)}")
+        corpus, tolerance = question.corpus, planned.options.tolerance
+        printed.add(f"note    {dev_note(corpus.task, corpus.spec, tolerance, question.seeds)}")
     for line in plan_lines(planned.plan, launch.results.address, launch.where)[1:]:
         if not line.startswith("data ") and line not in printed:
             launch.say(line)
 
 
-def _refuse_files(asked: ChooseOptions, folder: Path, question: Question) -> None:
+def _refuse_files(options: ChooseOptions, folder: Path, question: Question) -> None:
     """Raise RefusedError, before anything runs, for a folder or file that would be overwritten."""
-    if asked.export is not None:
-        refuse_folder(export_folder(asked, question.name))
-    SweepFile(folder / f"{question.name}.yaml").refuse_other(asked.question)
+    if options.export is not None:
+        refuse_folder(export_folder(options, question.name))
+    SweepFile(folder / f"{question.name}.yaml").refuse_other(options.question)
 
 
-def export_folder(asked: ChooseOptions, sweep: str) -> Path:
+def export_folder(options: ChooseOptions, sweep: str) -> Path:
     """Where the model goes."""
-    return Path(asked.export if asked.export not in (None, BEST) else model_folder(sweep))
+    return Path(options.export if options.export not in (None, BEST) else model_folder(sweep))
 
 
 def model_folder(sweep: str) -> str:
@@ -366,27 +366,27 @@ def model_folder(sweep: str) -> str:
     return f"{sweep.removeprefix('choose-')}-model"
 
 
-def _agreed(asked: ChooseOptions, question: Question, folder: Path, say: Callable[[str], None]) -> ChooseOptions:
+def _agreed(options: ChooseOptions, question: Question, folder: Path, say: Callable[[str], None]) -> ChooseOptions:
     """The options, which a person may change on reading that dev cannot decide the tolerance.
 
     With nobody to ask they stay as they are, and a note says so.
     """
     task, data = question.corpus.task, question.corpus.spec
     share = worth_holding_out(question)
-    note = dev_note(task, data, asked.tolerance, question.seeds, share)
-    if note is None or SweepFile(folder / f"{question.name}.yaml").asks(asked.question):
-        return asked
+    note = dev_note(task, data, options.tolerance, question.seeds, share)
+    if note is None or SweepFile(folder / f"{question.name}.yaml").asks(options.question):
+        return options
     say(f"note    {note}")
     tolerance = math.ceil(2 * min(resolved(task, data, question.seeds), 100)) / 2
-    ways = {f"--tolerance {tolerance:g}": replace(asked, tolerance=tolerance)} if tolerance < 100 else {}
+    ways = {f"--tolerance {tolerance:g}": replace(options, tolerance=tolerance)} if tolerance < 100 else {}
     if share is not None:
-        ways |= {f"--held-out {share:g}": replace(asked, held_out=share)} if asked.held_out is None else {}
-        ways |= {f"--folds {FOLDS}": replace(asked, held_out=None, folds=FOLDS)}
-    if asked.ask is None:
+        ways |= {f"--held-out {share:g}": replace(options, held_out=share)} if options.held_out is None else {}
+        ways |= {f"--folds {FOLDS}": replace(options, held_out=None, folds=FOLDS)}
+    if options.ask is None:
         say(f"note    continuing with what was given{'; other ways: ' + ', '.join(ways) if ways else ''}.")
-        return asked
-    picked = asked.ask("Go on with that, or with another tolerance or dev split?", ["go on", *ways])
-    return ways.get(picked, asked)
+        return options
+    picked = options.ask("Go on with that, or with another tolerance or dev split?", ["go on", *ways])
+    return ways.get(picked, options)
 
 
 def worth_holding_out(question: Question) -> float | None:
@@ -401,7 +401,7 @@ def worth_holding_out(question: Question) -> float | None:
 
 
 def with_best_rates(
-    question: Question, asked: str, depths: Sequence[int], path: Path, launch: Launch, lookup: Lookup
+    question: Question, text: str, depths: Sequence[int], path: Path, launch: Launch, lookup: Lookup
 ) -> Question:
     """The question with the rate of each depth that scored best on dev, by mean over seeds of its own.
 
@@ -411,7 +411,7 @@ def with_best_rates(
     Raises:
         ConfigError: The rates are no numbers above 0.
     """
-    rates = rates_of(asked, float(question.recipe["optim"]["lr"]))
+    rates = rates_of(text, float(question.recipe["optim"]["lr"]))
     plan = plan_beside(path, "rates-", question.rates_text(rates, depths), launch, lookup)
     start = time.monotonic()
     if plan.ahead:
@@ -432,19 +432,19 @@ def with_best_rates(
     return replace(question, rates={depth: nearest(best, depth) for depth in (NOTHING, *range(n_layers + 1))})
 
 
-def _depths_to_rate(asked: str, n_layers: int) -> list[int]:
+def _depths_to_rate(text: str, n_layers: int) -> list[int]:
     """The depths at which rates are tried: some that span the encoder, with `auto` one deep freeze alone."""
     depths = [depth for depth in spread(n_layers + 1) if depth]
-    return depths[-2:-1] or depths if asked == AUTO else depths
+    return depths[-2:-1] or depths if text == AUTO else depths
 
 
 def _say_rates(
-    question: Question, asked: str, depths: Sequence[int], path: Path, launch: Launch, lookup: Lookup
+    question: Question, text: str, depths: Sequence[int], path: Path, launch: Launch, lookup: Lookup
 ) -> None:
     """Print which rates would be tried first, and how long that takes. Raises ConfigError as `with_best_rates`."""
     from orchestrator.forecast.forecast import forecast_of
 
-    rates = rates_of(asked, float(question.recipe["optim"]["lr"]))
+    rates = rates_of(text, float(question.recipe["optim"]["lr"]))
     plan = plan_beside(path, "rates-", question.rates_text(rates, depths), launch, lookup)
     launch.say(f"rates   {_listed(rates)} would be tried first, in {counted(len(plan.ahead), 'trial')}")
     if plan.ahead and (forecast := forecast_of(plan, launch.results, launch.where)).wall_s:
@@ -461,16 +461,16 @@ def plan_beside(path: Path, word: str, text: str, launch: Launch, lookup: Lookup
     return launch.plan(*sweep_of_text(beside, text), lookup)
 
 
-def rates_of(asked: str, usual: float) -> list[float]:
+def rates_of(text: str, usual: float) -> list[float]:
     """The rates that `--rates` names, ascending. Raises ConfigError."""
-    if asked == AUTO:
+    if text == AUTO:
         return [float(f"{usual * factor:.2g}") for factor in _AROUND]
     try:
-        rates = sorted({float(word) for word in asked.split(",")})
+        rates = sorted({float(word) for word in text.split(",")})
     except ValueError:
         rates = []
     if len(rates) < 2 or not all(0 < rate < np.inf for rate in rates):
-        raise ConfigError(f"--rates {asked}: give two or more rates above 0, as in 2e-5,5e-5,1e-4, or {AUTO}.")
+        raise ConfigError(f"--rates {text}: give two or more rates above 0, as in 2e-5,5e-5,1e-4, or {AUTO}.")
     return rates
 
 

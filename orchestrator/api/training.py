@@ -10,8 +10,7 @@ from typing import Literal
 from rich.console import Console
 
 from orchestrator.analysis.freeze_names import freeze_name
-from orchestrator.api.answering import answers_of, chosen_sweep
-from orchestrator.api.answering import asked as plan_asked
+from orchestrator.api.answering import answers_of, chosen_sweep, plan_with
 from orchestrator.api.launching import outcome_lines, resume_lines
 from orchestrator.api.model_export import export_model, refuse_folder
 from orchestrator.config.console import DEFAULT_STORE
@@ -124,15 +123,15 @@ def train(
         raise ConfigError(f"--seeds {seeds}: must be 1 or more.")
     refuse_folder(folder)
     launch = Launch(where, Bounds(), open_store(store), CONSOLE)
-    sweep_name = chosen_sweep(launch.results, sweep, compares=True)
-    chosen = _chosen_trials(launch, sweep_name, tolerance, freeze)
+    declared = chosen_sweep(launch.results, sweep, compares=True)
+    chosen = _chosen_trials(launch, declared, tolerance, freeze)
     spec = _on_all_of_train(chosen[0], with_dev=with_dev)
     held = sorted({trial.seed for trial in chosen})
     others = (seed for seed in range(len(held) + seeds) if seed not in held)
     specs = tuple(spec.with_seed(seed) for seed in [*held, *others][:seeds])
     parts = f"train and dev; {WATCHED:.0%} of both choose the epoch" if with_dev else "train, all of them"
     launch.say(f"train   {freeze_name(spec.freeze.label, spec.model.n_layers)} on {spec.train_size:,} items of {parts}")
-    plan = _plan(sweep_name, specs, launch)
+    plan = _plan(declared, specs, launch)
     with launch.run(replace(plan, sweep=where.settled(plan.sweep))) as ended:
         done = _done(launch, specs)
         if ended.stopped is None and done:
@@ -144,9 +143,9 @@ def train(
         return TrainedModel(spec.freeze.label, tuple(done), ended.outcome, ended.exit_code, ended.stopped)
 
 
-def _plan(asked: SweepPlan, specs: Sequence[TrialSpec], launch: Launch) -> Plan:
+def _plan(declared: SweepPlan, specs: Sequence[TrialSpec], launch: Launch) -> Plan:
     """The runs as a sweep of their own."""
-    name = f"train-{asked.name.removeprefix('choose-')}"
+    name = f"train-{declared.name.removeprefix('choose-')}"
     first = specs[0]
     sweep = SweepSpec.model_validate(
         {
@@ -160,7 +159,7 @@ def _plan(asked: SweepPlan, specs: Sequence[TrialSpec], launch: Launch) -> Plan:
             "keep": "weights",
         }
     )
-    return Plan(sweep, asked.source, tuple(specs), (), {}).brought_up_to_date(launch.results)
+    return Plan(sweep, declared.source, tuple(specs), (), {}).brought_up_to_date(launch.results)
 
 
 def _done(launch: Launch, specs: Sequence[TrialSpec]) -> list[TrainedSeed]:
@@ -177,9 +176,9 @@ def _exported(run: TrainedSeed, folder: Path, store: str, keep: Keep) -> Trained
     return replace(run, folder=export_model(run.trial_id, where, store=store))
 
 
-def _chosen_trials(launch: Launch, asked: SweepPlan, tolerance: float | None, freeze: str | None) -> list[TrialSpec]:
+def _chosen_trials(launch: Launch, sweep: SweepPlan, tolerance: float | None, freeze: str | None) -> list[TrialSpec]:
     """The trials of the recommended setting, or of the one that is named. Raises ConfigError."""
-    specs = planned_specs(asked)
+    specs = planned_specs(sweep)
     labels = {
         (label := spec.freeze.label): {label, LabelParts.of(label).word, freeze_name(label, spec.model.n_layers)}
         for spec in specs
@@ -187,15 +186,15 @@ def _chosen_trials(launch: Launch, asked: SweepPlan, tolerance: float | None, fr
     if freeze is not None:
         wanted = [label for label, names in labels.items() if freeze in names]
         if len(wanted) != 1:
-            raise ConfigError(f"--freeze {freeze!r}: {asked.name} has {', '.join(labels)}.")
+            raise ConfigError(f"--freeze {freeze!r}: {sweep.name} has {', '.join(labels)}.")
         chosen = wanted[0]
         matching = [spec for spec in specs if spec.freeze.label == chosen]
     else:
-        answers = answers_of(launch.results, specs, plan_asked(asked.asks, tolerance=tolerance))
+        answers = answers_of(launch.results, specs, plan_with(sweep.asks, tolerance=tolerance))
         decided = [answer for answer in answers if answer.freeze is not None]
         if not decided:
             raise ConfigError(
-                f"{asked.name}: nothing is recommended yet. `permafrost answer --sweep {asked.name}` says what it "
+                f"{sweep.name}: nothing is recommended yet. `permafrost answer --sweep {sweep.name}` says what it "
                 f"takes; --tolerance takes a larger loss, --freeze names a setting ({', '.join(labels)})."
             )
         matching = [
@@ -207,7 +206,7 @@ def _chosen_trials(launch: Launch, asked: SweepPlan, tolerance: float | None, fr
         ]  # fmt: skip
     if (n := len({spec.cell_id for spec in matching})) != 1:
         what = "settings of that name" if freeze is not None else "recommended settings"
-        raise ConfigError(f"{asked.name}: has {n} {what}, of several corpora, models or recipes. "
+        raise ConfigError(f"{sweep.name}: has {n} {what}, of several corpora, models or recipes. "
                           "Make a sweep of one of them.")  # fmt: skip
     return matching
 

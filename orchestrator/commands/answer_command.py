@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from orchestrator.api.answering import NO_ANSWER, answers_of, asked, chosen_sweep, overrides
+from orchestrator.api.answering import NO_ANSWER, answers_of, chosen_sweep, overrides, plan_with
 from orchestrator.commands.shown_answers import show_answers
 from orchestrator.config import options
 from orchestrator.config.console import DEFAULT_STORE, reported, say
@@ -88,7 +88,7 @@ def answer(
     with reported():
         results = open_store(store)
         plan = chosen_sweep(results, sweep, compares=True)
-        used = asked(plan.asks, tolerance=tolerance, cost=cost, min_saving=min_saving, most_seeds=most_seeds)
+        used = plan_with(plan.asks, tolerance=tolerance, cost=cost, min_saving=min_saving, most_seeds=most_seeds)
         answers = answers_of(results, planned_specs(plan), used, at_best)
         if as_json:
             print(json.dumps([entry.as_json() for entry in answers]))

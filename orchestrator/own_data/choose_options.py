@@ -231,18 +231,18 @@ def name_or_position(word: str) -> str | int:
     return int(word) if word.lstrip("-").isdigit() else word
 
 
-def draft_of(asked: ChooseOptions) -> DataDraft:
+def draft_of(options: ChooseOptions) -> DataDraft:
     """The corpus that a name and the files of splits stand for, unread.
 
     Raises:
         ConfigError: The name lacks its version, or files are given beside a name that is no folder.
         MissingError: A path is not there.
     """
-    name, path = asked.data, Path(asked.data).expanduser()
-    given = {split: [each for name in getattr(asked, split) for each in _files_of(name)] for split in SPLITS[:3]}
+    name, path = options.data, Path(options.data).expanduser()
+    given = {split: [each for name in getattr(options, split) for each in _files_of(name)] for split in SPLITS[:3]}
     files: dict[str, Files] = {split: tuple(names) for split, names in given.items()}
     if any(files.values()):
-        return _draft_of_files(asked, path, files)
+        return _draft_of_files(options, path, files)
     if path.is_file():
         word = _word(path.name.split(".")[0])
         if conversion_of(path) is not None:  # its rows say their splits
@@ -257,15 +257,15 @@ def draft_of(asked: ChooseOptions) -> DataDraft:
     return draft
 
 
-def _draft_of_files(asked: ChooseOptions, path: Path, files: Mapping[str, Files]) -> DataDraft:
+def _draft_of_files(options: ChooseOptions, path: Path, files: Mapping[str, Files]) -> DataDraft:
     """The given files, with those of a folder for splits that are not given; a file may be named as in the folder."""
-    if not asked.data:
+    if not options.data:
         if not files["train"]:
             raise ConfigError("--dev and --test go with a folder or --train. To check one file, give it as NAME.")
         name = _word(Path(files["train"][0].removesuffix(".gz")).stem)
         return DataDraft(**files, held_out=None if files["dev"] else HELD_OUT, name=name)
     if path.is_file():
-        files, name = {**files, "train": files["train"] or (asked.data,)}, _word(path.name.split(".")[0])
+        files, name = {**files, "train": files["train"] or (options.data,)}, _word(path.name.split(".")[0])
     elif path.is_dir():
         inside = {split: tuple(_inside(path, file) for file in paths) for split, paths in files.items()}
         rest = dict[str, Files]()
@@ -274,9 +274,9 @@ def _draft_of_files(asked: ChooseOptions, path: Path, files: Mapping[str, Files]
                 rest[split] = (str(paths[0]),)
         files, name = {**inside, **rest}, _word(path.resolve().name)
     else:
-        raise ConfigError(f"--train, --dev and --test go with a folder or a file, and {asked.data!r} is neither.")
+        raise ConfigError(f"--train, --dev and --test go with a folder or a file, and {options.data!r} is neither.")
     if not files["train"]:
-        raise ConfigError(f"{asked.data}: which file is the train split? Give --train FILE.")
+        raise ConfigError(f"{options.data}: which file is the train split? Give --train FILE.")
     return DataDraft(**files, held_out=None if files["dev"] else HELD_OUT, name=name)
 
 

@@ -43,20 +43,20 @@ class CorpusGuess:
     spec: DataSpec
 
 
-def guess_corpus(asked: ChooseOptions, lookup: Lookup) -> CorpusGuess:
+def guess_corpus(options: ChooseOptions, lookup: Lookup) -> CorpusGuess:
     """What a name holds, read and validated.
 
     Args:
-        asked: The data, and whatever somebody has said about it.
+        options: The data, and whatever somebody has said about it.
 
     Raises:
         ConfigError: Nobody can say which column is which, or what the task is.
         DataError, MissingError: The files are absent, broken, or do not fit the task.
     """
-    draft, task, lines = guess_draft(draft_of(asked), asked, lookup)
+    draft, task, lines = guess_draft(draft_of(options), options, lookup)
     data = lookup.data(draft, task)
     assert data.sizes is not None
-    if draft.held_out is not None and asked.held_out is None and sum(data.sizes[:2]) < SMALL:
+    if draft.held_out is not None and options.held_out is None and sum(data.sizes[:2]) < SMALL:
         draft = draft.model_copy(update={"held_out": LARGER_SHARE})
         data = lookup.data(draft, task)
         lines = [_no_dev(LARGER_SHARE) if line.startswith(NO_DEV) else line for line in lines]
@@ -83,43 +83,43 @@ def _leak(corpus: Corpus) -> Iterator[str]:
         yield f"{shared:,} of {counted(n, 'dev item')} ({percent(shared, n)}) also occur in train"
 
 
-def guess_draft(draft: DataDraft, asked: ChooseOptions, lookup: Lookup) -> tuple[DataDraft, str, list[str]]:
+def guess_draft(draft: DataDraft, options: ChooseOptions, lookup: Lookup) -> tuple[DataDraft, str, list[str]]:
     """A corpus with the columns that its files have and a split that serves as dev; its task; a line on each guess.
 
     Raises as `guess_corpus`; the task's rules are not checked yet.
     """
-    choices = {key: getattr(asked, key) or getattr(draft, key) for key in ("format", "scheme", "label_none")}
+    choices = {key: getattr(options, key) or getattr(draft, key) for key in ("format", "scheme", "label_none")}
     draft = draft.model_copy(update=choices)
     draft, located = _located(draft, lookup)
     lines = []
-    if asked.held_out is not None or asked.folds is not None:
-        draft, located, line = _without_dev(draft, located, asked.held_out, asked.folds)
+    if options.held_out is not None or options.folds is not None:
+        draft, located, line = _without_dev(draft, located, options.held_out, options.folds)
         lines.append(line)
     elif draft.held_out is not None:
         lines.append(_no_dev(draft.held_out))
     files: Files = tuple(path for split in located.splits for path in split)
     fingerprint(*located.splits)  # refuses what is no plain file before anything is read
-    task_columns = Columns() if asked.task is None else TASKS[asked.task].columns
-    given, format_ = asked.columns or draft.columns, draft.format or located.format
+    task_columns = Columns() if options.task is None else TASKS[options.task].columns
+    given, format_ = options.columns or draft.columns, draft.format or located.format
     try:
         layout = layout_of(located.splits.train, format_, given, task_columns, files, looks_for_pair=True)
-        task = asked.task or task_of(located.splits.train, layout, draft.scheme)
+        task = options.task or task_of(located.splits.train, layout, draft.scheme)
         refuse_no_spans(task, layout)
     except UnclearError as unclear:
-        if asked.ask is None or not unclear.options:
+        if options.ask is None or not unclear.options:
             raise
         listed = "; ".join(f"{n} = {spelled(option)}" for n, option in enumerate(unclear.options, start=1))
-        n = asked.ask(f"{unclear} Which? {listed}", [str(n) for n, _ in enumerate(unclear.options, start=1)])
+        n = options.ask(f"{unclear} Which? {listed}", [str(n) for n, _ in enumerate(unclear.options, start=1)])
         answer = {name: str(value) for name, value in unclear.options[int(n) - 1].items()}
-        return guess_draft(draft, replace(asked, **answer), lookup)  # type: ignore[arg-type]
-    if asked.task is None:
+        return guess_draft(draft, replace(options, **answer), lookup)  # type: ignore[arg-type]
+    if options.task is None:
         lines.append(f"task {task}, by its {'tags' if TASKS[task].head == 'tokens' else 'labels'} (--task for another)")
     if layout.format in TABLES:
         named = ", ".join(f"{key} = {value!r}" for key, value in layout.columns if value is not None)
-        options = "--words and --tags" if layout.columns.tokens is not None else "--text and --label"
+        others = "--words and --tags" if layout.columns.tokens is not None else "--text and --label"
         notes = [note for note in layout.notes if note != "no header line"]
         header = "; no header line" if len(notes) < len(layout.notes) else ""
-        lines += [f"columns {named}{header} ({options} for others)", *notes]
+        lines += [f"columns {named}{header} ({others} for others)", *notes]
     else:
         lines += layout.notes
     changes: dict[str, object] = {}
@@ -127,7 +127,7 @@ def guess_draft(draft: DataDraft, asked: ChooseOptions, lookup: Lookup) -> tuple
         # The files are laid out once more when the draft is resolved, and would find a refused column again.
         refused = {"document": NO_PAIR} if given is not None and given.document == NO_PAIR else {}
         changes["columns"] = layout.columns.model_copy(update=refused)
-    if located.format is None and asked.format is None and not _says_format(files[0], layout.format):
+    if located.format is None and options.format is None and not _says_format(files[0], layout.format):
         changes["format"] = layout.format
     return draft.model_copy(update=changes), task, lines
 

@@ -97,7 +97,7 @@ class Question:
     seeds: int = SEEDS
     depths: tuple[int, ...] = ()
     part: PartOfQuestion | None = None
-    asked: str = ""
+    command: str = ""
     rates: Mapping[int, float] = field(default_factory=dict)
     folder: Path = Path()
 
@@ -117,7 +117,7 @@ class Question:
     def sweep_text(self) -> str:
         """The sweep file that answers it."""
         loss = counted(self.tolerance, "point")
-        header = _MADE_BY + self.asked + ("" if self.part is None else f"\n{self.part.line}")
+        header = _MADE_BY + self.command + ("" if self.part is None else f"\n{self.part.line}")
         return f"""{header}
 # How deep may I freeze? Runs a curve of depths, then adds seeds where they decide: the deepest freeze that loses at
 # most {loss} against training everything under the same seeds, or what is missing.
@@ -203,14 +203,14 @@ class SweepFile:
 
     path: Path
 
-    def asks(self, asked: str) -> bool:
+    def asks(self, command: str) -> bool:
         """Whether it is there and `choose` or a person keeps it for this question. Raises RefusedError."""
-        return self.path.exists() and self._first_line() == _MADE_BY + asked
+        return self.path.exists() and self._first_line() == _MADE_BY + command
 
-    def asks_alike(self, asked: str) -> bool:
+    def asks_alike(self, command: str) -> bool:
         """Whether it is there for this question at any tolerance: its trials serve all. Raises RefusedError."""
         kept = self._first_line() if self.path.exists() else ""
-        return kept.startswith(_MADE_BY) and _at_any(kept.removeprefix(_MADE_BY)) == _at_any(asked)
+        return kept.startswith(_MADE_BY) and _at_any(kept.removeprefix(_MADE_BY)) == _at_any(command)
 
     def holds(self, question: Question) -> bool:
         """Whether it holds a question, apart from comments; kept weights may differ."""
@@ -220,11 +220,11 @@ class SweepFile:
             content.pop("keep", None)
         return bool(actual == expected)
 
-    def pins(self, asked: str) -> dict[str, str]:
+    def pins(self, command: str) -> dict[str, str]:
         """The sources of data and model that it has at an exact version for a question at any tolerance, by key; empty
         where it is not there.
         """
-        if not self.path.is_file() or not self.asks_alike(asked):
+        if not self.path.is_file() or not self.asks_alike(command):
             return {}
         trial, pins = self._trial(), dict[str, str]()
         for key in ("data", "model"):
@@ -281,13 +281,13 @@ class SweepFile:
         size = self._trial().get("train_size")
         return size if isinstance(size, int) else None
 
-    def refuse_other(self, asked: str) -> None:
+    def refuse_other(self, command: str) -> None:
         """Check, before anything runs, that a question replaces no file that a person wrote or edited.
 
         Raises:
             RefusedError: The file is there, asks something else and is not as `choose` wrote it.
         """
-        if self.path.exists() and self._first_line() != _MADE_BY + asked and not self._is_untouched():
+        if self.path.exists() and self._first_line() != _MADE_BY + command and not self._is_untouched():
             raise RefusedError(
                 f"{self.path}: already exists and is not as `permafrost choose` wrote it for this question. {_WAY_OUT}"
             )
@@ -335,9 +335,9 @@ class SweepFile:
             raise RefusedError(f"{self.path}: already exists and cannot be read ({reason}). {_WAY_OUT}") from error
 
 
-def _at_any(asked: str) -> list[str]:
+def _at_any(text: str) -> list[str]:
     """The words of a question without its tolerance."""
-    words = asked.split(" ")
+    words = text.split(" ")
     position = words.index("--tolerance") if "--tolerance" in words else len(words)
     return words[:position] + words[position + 2 :]
 
@@ -346,13 +346,13 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def question_of(asked: ChooseOptions, lookup: Lookup, say: Callable[[str], None]) -> Question:
+def question_of(options: ChooseOptions, lookup: Lookup, say: Callable[[str], None]) -> Question:
     """The question about all of train, with the corpus, model and recipe looked up, both at an exact version.
 
     Raises as `choose`.
     """
-    corpus = guess_corpus(asked, lookup)
-    data, model = DataDraft.model_validate(corpus.data), named_model(asked.model)
+    corpus = guess_corpus(options, lookup)
+    data, model = DataDraft.model_validate(corpus.data), named_model(options.model)
     data = data.pinned(corpus.spec.source)
     model = model.pinned(lookup.model(model).source)
     for line in lookup.resolved.values():
@@ -362,7 +362,7 @@ def question_of(asked: ChooseOptions, lookup: Lookup, say: Callable[[str], None]
         say(f"data    {line}")
     corpus = replace(corpus, data=data.model_dump(mode="json", exclude_defaults=True))
     key = model.folder or model.model_dump(mode="json", exclude_defaults=True)
-    return sized(Question(corpus, key, {}, asked.tolerance, asked=asked.question), lookup, None)
+    return sized(Question(corpus, key, {}, options.tolerance, command=options.question), lookup, None)
 
 
 def write_question(options: ChooseOptions, lookup: Lookup, say: Callable[[str], None]) -> Path:
@@ -375,7 +375,7 @@ def write_question(options: ChooseOptions, lookup: Lookup, say: Callable[[str], 
     options.check()
     folder = Path(options.out or "")
     made_by = options.question.replace(" choose", " init", 1)
-    question = replace(question_of(options, lookup, say), asked=made_by, folder=folder)
+    question = replace(question_of(options, lookup, say), command=made_by, folder=folder)
     path = folder / f"{question.name}.yaml"
     if path.exists():
         raise RefusedError(f"{path}: already exists. Give --out another folder, or delete the file.")
@@ -389,18 +389,18 @@ def write_question(options: ChooseOptions, lookup: Lookup, say: Callable[[str], 
     return path
 
 
-def as_before(asked: ChooseOptions, folder: Path, say: Callable[[str], None]) -> ChooseOptions:
+def as_before(options: ChooseOptions, folder: Path, say: Callable[[str], None]) -> ChooseOptions:
     """The options with the versions that the sweep file of the same question pins, if it is there."""
-    data, model = draft_of(asked), named_model(asked.model)
+    data, model = draft_of(options), named_model(options.model)
     path = folder / f"{sweep_name(data.model_dump())}.yaml"
-    pins = SweepFile(path).pins(asked.question)
+    pins = SweepFile(path).pins(options.question)
     if "data" in pins and not data.is_pinned:
         say(f"pinned  data {pins['data']}, as in {path}")
-        asked = replace(asked, data=pins["data"])
+        options = replace(options, data=pins["data"])
     if "model" in pins and not model.is_pinned:
         say(f"pinned  model {pins['model']}, as in {path}")
-        asked = replace(asked, model=pins["model"])
-    return asked
+        options = replace(options, model=pins["model"])
+    return options
 
 
 def sized(question: Question, lookup: Lookup, size: int | None) -> Question:

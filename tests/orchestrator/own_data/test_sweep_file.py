@@ -29,7 +29,7 @@ MODEL = LOOKUP.model(ModelDraft(folder="starter"))
 def question() -> Question:
     corpus = guess_corpus(ChooseOptions(data="UD_Naija-NSC-sample"), LOOKUP)
     settings = recipe(MODEL, read_corpus("pos", expanded(Question(corpus, "starter", {}, 1.0).sweep_text())[0].data))
-    return Question(corpus, "starter", settings, 0.5, 400, asked="permafrost choose UD_Naija-NSC-sample")
+    return Question(corpus, "starter", settings, 0.5, 400, command="permafrost choose UD_Naija-NSC-sample")
 
 
 def expanded(text: str) -> list[TrialSpec]:
@@ -80,9 +80,9 @@ OTHER = "permafrost choose --tolerance 5 UD_Naija-NSC-sample"
 def test_another_question_may_replace_a_file_unless_somebody_edited_it(question: Question, tmp_path: Path) -> None:
     path, text = tmp_path / f"{question.name}.yaml", question.sweep_text()
     SweepFile(path).write(text)
-    for asked in (question.asked, OTHER):
+    for asked in (question.command, OTHER):
         SweepFile(path).refuse_other(asked)
-    assert [SweepFile(path).asks(asked) for asked in (question.asked, OTHER)] == [True, False]
+    assert [SweepFile(path).asks(asked) for asked in (question.command, OTHER)] == [True, False]
     for before, after in (("tolerance: 0.5", "tolerance: 2"), ("# As it was", "# as it was"), ("seeds", "# seeds")):
         path.write_text(text.replace(before, after, 1))
         with pytest.raises(RefusedError, match="is not as `permafrost choose` wrote it for this question"):
@@ -96,9 +96,9 @@ def test_the_trials_of_a_question_serve_it_at_another_tolerance(
     words: str, is_alike: bool, question: Question, tmp_path: Path
 ) -> None:
     path = tmp_path / "my.yaml"
-    SweepFile(path).write(replace(question, asked=f"{question.asked} --tolerance 1").sweep_text())
-    assert SweepFile(path).asks_alike(f"{question.asked} {words}".strip()) is is_alike
-    assert not SweepFile(tmp_path / "other.yaml").asks_alike(question.asked)
+    SweepFile(path).write(replace(question, command=f"{question.command} --tolerance 1").sweep_text())
+    assert SweepFile(path).asks_alike(f"{question.command} {words}".strip()) is is_alike
+    assert not SweepFile(tmp_path / "other.yaml").asks_alike(question.command)
 
 
 def test_a_file_with_a_comment_train_size_or_weights_of_its_own_is_kept_and_an_edited_one_left_to_launch(
