@@ -37,7 +37,7 @@ class Heard:
     def ended(self, spec: TrialSpec, state: State, error: str | None) -> None:
         self.lines.append(f"{spec.seed} {state.value}")
 
-    def settled(self, spec: TrialSpec, state: State) -> None:
+    def count_elsewhere(self, spec: TrialSpec, state: State) -> None:
         self.lines.append(f"{spec.seed} elsewhere {state.value}")
 
 

@@ -113,7 +113,10 @@ def test_the_end_of_a_search_is_the_answer_on_every_surface(tmp_path: Path, case
     goal = GoalSpec(choose_depth=DepthGoalSpec(tolerance=tolerance))
     source, store = ended_in(tmp_path, goal, specs, table)
     (told,) = answer(store)
-    assert [line.strip() for line in source.found(1_000)[:2]] == [f"chosen  {lines_of(told)[0]}", lines_of(told)[1]]
+    assert [line.strip() for line in source.answer_lines(1_000)[:2]] == [
+        f"chosen  {lines_of(told)[0]}",
+        lines_of(told)[1],
+    ]
     assert [row["verdict"] for row in told.settings] == source.decided().table["verdict"].tolist()
     assert (told.outcome == "freeze") == (source.decided().chosen is not None)
     printed = CliRunner().invoke(app, ["answer", "--store", store, "--json"])

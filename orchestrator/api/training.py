@@ -132,7 +132,7 @@ def train(
     parts = f"train and dev; {WATCHED:.0%} of both choose the epoch" if with_dev else "train, all of them"
     launch.say(f"train   {freeze_name(spec.freeze.label, spec.model.n_layers)} on {spec.train_size:,} items of {parts}")
     plan = _plan(declared, specs, launch)
-    with launch.run(replace(plan, sweep=where.settled(plan.sweep))) as ended:
+    with launch.run(replace(plan, sweep=where.fitted_sweep(plan.sweep))) as ended:
         done = _done(launch, specs)
         if ended.stopped is None and done:
             best = max(done, key=lambda trained: (trained.dev, -trained.seed))

@@ -90,7 +90,7 @@ class SharedTrials:
                 return spec, number
             self._elsewhere[spec.trial_id] = spec
 
-    def settled(self) -> list[End]:
+    def new_ends(self) -> list[End]:
         """Trials that were wanted here and that other drivers have ended, each once. Raises as `next` does.
 
         Looks at first, and as long as trials are waited for: as often as others may end where nothing else is to do.

@@ -70,7 +70,7 @@ class Source(Protocol):
         """What it is likely to run from now on; None if that is everything, or nobody can tell."""
         return None
 
-    def found(self, columns: int = 100) -> list[str]:
+    def answer_lines(self, columns: int = 100) -> list[str]:
         """Its conclusions so far, for a terminal of so many columns; empty if the table of cells says it all."""
         return []
 
@@ -169,11 +169,11 @@ class TrialQueue:
         """As of its source."""
         return self._source.chances()
 
-    def found(self, columns: int) -> list[str]:
+    def answer_lines(self, columns: int) -> list[str]:
         """As of its source."""
-        return self._source.found(columns)
+        return self._source.answer_lines(columns)
 
-    def settled_elsewhere(self) -> list[End]:
+    def new_ends_elsewhere(self) -> list[End]:
         """Trials that are over as other drivers have ended them, each once."""
         news, self._news = self._news, []
         return news
@@ -183,7 +183,7 @@ class TrialQueue:
         if self._shared is None:
             spec = self._source.next()
             return None if spec is None else Attempt(spec, 1)
-        for end in self._shared.settled():
+        for end in self._shared.new_ends():
             self._ends[end.spec.trial_id] = end
             if self._source.settle(end.spec, end.state):
                 self._news.append(end)

@@ -61,7 +61,7 @@ class SetUpBoard:
         """Look for what this attempt writes."""
         self._read[trial_id, attempt] = self._clock()
 
-    def over(self, trial_id: str) -> None:
+    def forget(self, trial_id: str) -> None:
         """Look for it no longer: the trial has a record, or has ended."""
         for key in [key for key in self._read if key[0] == trial_id]:
             del self._read[key]

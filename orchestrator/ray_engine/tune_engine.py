@@ -199,7 +199,7 @@ class TuneEngine(Engine):
             yield Started(attempt)
         if news.kind == "result":
             step: Step = trial.last_result[STEP]
-            self._board.over(attempt.spec.trial_id)
+            self._board.forget(attempt.spec.trial_id)
             if step.failure is not None:
                 yield self._failed(trial, attempt, step.failure, is_worn=step.is_worn)
                 return
@@ -238,7 +238,7 @@ class TuneEngine(Engine):
         trial_id = self._attempts.pop(trial).spec.trial_id
         self._started.discard(trial)
         self._slots.give_back(trial_id)
-        self._board.over(trial_id)
+        self._board.forget(trial_id)
 
 
 @contextmanager

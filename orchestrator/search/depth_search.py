@@ -189,7 +189,7 @@ class DepthSearch(Source):
         share = 1.0 if n_left is None or likely <= n_left else n_left / likely
         return Chances([(spec, share * wanted.get(spec.trial_id, 0.0)) for spec in ahead], n_left)
 
-    def found(self, columns: int = 100) -> list[str]:
+    def answer_lines(self, columns: int = 100) -> list[str]:
         """The answer, as `permafrost answer` words it, why the search ended there, and the loss of every freeze."""
         first = {spec.cell_id: spec for spec in reversed(self._specs)}
         if not self._ended or not (found := answers(self._frame(), first, self._plan)):
@@ -198,10 +198,10 @@ class DepthSearch(Source):
         reason = _WHY.get(why(self.decided(), self._tried(), self._seeds, self._depths.savings), "")
         ending = [f"The search ended, as {reason}."] if reason and not answer.decided_by.is_vacuous else []
         head, figures = lines_of(answer)
-        lines = [line for text in (figures, *self._on_test(), *ending) for line in wrap(text, columns - len(indent))]
+        lines = [line for text in (figures, *self._test_lines(), *ending) for line in wrap(text, columns - len(indent))]
         return [f"chosen  {head}", *(f"{indent}{line}" for line in [*lines, "", *curve_lines(answer, columns - 8)])]
 
-    def _on_test(self) -> Iterator[str]:
+    def _test_lines(self) -> Iterator[str]:
         """The loss of the chosen freeze on test."""
         chosen = self.decided().chosen
         if chosen is None:

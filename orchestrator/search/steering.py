@@ -137,7 +137,7 @@ class Steering(Source):
         self._end(spec, state)
         return True
 
-    def found(self, columns: int = 100) -> list[str]:
+    def answer_lines(self, columns: int = 100) -> list[str]:
         """The best cells."""
         return result_lines(self.cells, self._objective)
 
@@ -177,7 +177,7 @@ def result_lines(cells: Sequence[Cell], objective: str = "score") -> list[str]:
     for group in grouped(cells, lambda cell: cell.group).values():
         cell = best_cell(group, objective)
         if cell is not None:
-            lines += [f"best    {cell_label(cell.specs[0], varying)}: {_value(cell, objective)}", *_on_test(cell)]
+            lines += [f"best    {cell_label(cell.specs[0], varying)}: {_value(cell, objective)}", *_test_lines(cell)]
     n_early = sum(list(cell.ends.values()).count(State.PRUNED) for cell in cells)
     if n_early:
         n_trials = counted(sum(len(cell.specs) for cell in cells), "trial")
@@ -206,7 +206,7 @@ def _value(cell: Cell, objective: str) -> str:
     return f"{metric_label(objective)} {points(seeds.mean)}{spread} on dev, which selected it ({n})"
 
 
-def _on_test(cell: Cell) -> Iterator[str]:
+def _test_lines(cell: Cell) -> Iterator[str]:
     """The score of a selected setting on the split that took no part in selecting it, and how many runs collapsed."""
     from orchestrator.analysis.losses import collapses  # loads scipy
     from orchestrator.analysis.two_way import document_sizes, interval, item_losses

@@ -169,7 +169,7 @@ class LiveDisplay:
         if not self._is_live or error:
             self._say(self._line(spec, state, error, best))
 
-    def settled(self, spec: TrialSpec, state: State) -> None:
+    def count_elsewhere(self, spec: TrialSpec, state: State) -> None:
         """Count a trial that another driver has ended."""
         self._ended += 1
         self._failed += state not in (State.COMPLETED, State.PRUNED)

@@ -104,7 +104,7 @@ class Launch:
             ConfigError: All errors of the sweep, each with its key in the document.
             StoreError: The store cannot be read.
         """
-        return make_plan(self.where.settled(sweep), document, self.results, lookup)
+        return make_plan(self.where.fitted_sweep(sweep), document, self.results, lookup)
 
     @contextmanager
     def run(self, plan: Plan) -> Iterator[Ended]:
@@ -134,7 +134,7 @@ class Launch:
                 if results.is_gone:
                     raise lost_store(results, plan.n_skipped + len(committed)) from error
                 raise
-            ends, found = trials.ends(plan.to_run), tuple(trials.found(self.console.width))
+            ends, found = trials.ends(plan.to_run), tuple(trials.answer_lines(self.console.width))
             outcome = outcome_of(plan, results.address, self.elapsed_s, ends)
             ended = Ended(plan, outcome, stop, found, ends)
             stop.settle(all_ran=trials.is_over)
@@ -249,8 +249,8 @@ class TrialLoop:
 
     def _fill(self, slot: str) -> None:
         attempt = None if self.stop.asked else self.trials.take()
-        for end in self.trials.settled_elsewhere():
-            self.display.settled(end.spec, end.state)
+        for end in self.trials.new_ends_elsewhere():
+            self.display.count_elsewhere(end.spec, end.state)
         if attempt is not None:
             self.running.add(attempt.spec.trial_id)
             self.engine.start(attempt, slot)

@@ -71,7 +71,7 @@ def device_line(cluster: ClusterSpec, resources: Resources) -> str:
     """What the trials of a launch run on, and how many at a time: `1 NVIDIA H100: one trial at a time on it`.
 
     Args:
-        resources: Of a sweep that is `settled`.
+        resources: Of a sweep from `ClusterSpec.fitted_sweep`.
     """
     if not cluster.is_here:
         return _of_cluster(resources)
@@ -204,7 +204,7 @@ class ClusterSpec(Frozen):
         gpus = 1.0 if isinstance(resources.gpus, str) else resources.gpus
         return self.prices.hourly(resources.cpus, gpus, resources.device)
 
-    def over(self, sweep: SweepSpec) -> SweepSpec:
+    def overridden_sweep(self, sweep: SweepSpec) -> SweepSpec:
         """The sweep with this cluster's resources and limits."""
         changes = {
             name: getattr(sweep, name).model_copy(update={key: getattr(mine, key) for key in mine.model_fields_set})
@@ -213,7 +213,7 @@ class ClusterSpec(Frozen):
         }
         return sweep.model_copy(update=changes)
 
-    def settled(self, sweep: SweepSpec) -> SweepSpec:
+    def fitted_sweep(self, sweep: SweepSpec) -> SweepSpec:
         """A sweep with the settings of this cluster, and on this machine with the number of GPUs that a trial gets.
 
         `resources.gpus: auto` becomes `packed` or a number here. For `--cluster auto` the cluster's nodes decide that,
@@ -222,7 +222,7 @@ class ClusterSpec(Frozen):
         Raises:
             ConfigError: `--gpus` asks for more than there are, or nobody knows what there is, as torch does not answer.
         """
-        sweep = self.over(sweep)
+        sweep = self.overridden_sweep(sweep)
         if not self.is_here:
             return sweep
         resources, changes = sweep.resources, dict[str, object]()

@@ -67,7 +67,7 @@ def drive(
         recorder = Recorder(store, before_commit=membership.check, over=shared.forget, may_compact=membership.is_first)
         while not queue.is_over:
             attempt = queue.take()
-            for end in queue.settled_elsewhere():
+            for end in queue.new_ends_elsewhere():
                 told(f"settled {end.spec.seed}")
             if attempt is None:
                 recorder.tick()

@@ -102,7 +102,7 @@ def test_with_time_given_it_goes_on_until_nothing_is_open(tmp_path: Path, narrow
     source = DepthSearch(goal(tolerance=0.4), DEPTHS, nothing_known(tmp_path), time_left=lambda: 3600.0)
     spent = simulate(source, trials())
     assert spent.trials > len(narrow._used)
-    assert source.found()[0] == "chosen  Not decided"
+    assert source.answer_lines()[0] == "chosen  Not decided"
 
 
 @pytest.mark.parametrize(("hours", "most"), [(1.0, 3), (None, 7)])
@@ -113,7 +113,7 @@ def test_a_tolerance_that_gives_up_all_that_was_learned_ends_it_with_the_first_l
     time_left = None if hours is None else lambda: 3600 * hours
     source = DepthSearch(goal(tolerance=75.0), DEPTHS, nothing_known(tmp_path), time_left)
     assert simulate(source, trials()).trials <= most
-    head, why, *rest = source.found(200)
+    head, why, *rest = source.answer_lines(200)
     assert head == "chosen  Not decided"
     assert why.strip().startswith("A tolerance of 75 points gives up all that was learned, as the baseline scores 70.")
     assert "The search ended" not in "".join(rest)
@@ -121,7 +121,7 @@ def test_a_tolerance_that_gives_up_all_that_was_learned_ends_it_with_the_first_l
 
 
 def test_it_ends_with_the_answer_and_its_curve_and_what_the_choice_loses_on_test(usual: DepthSearch) -> None:
-    lines = usual.found(200)
+    lines = usual.answer_lines(200)
     assert lines[0] == "chosen  ■ ■□□□□□  Freeze the first 1 of 6 layers and the embeddings, within 1 point"
     assert re.fullmatch(
         r" {8}It loses \S+ points \(\S+ to \S+\) and saves 20 % of .*; \d+ seeds, 300 dev sentences\.", lines[1]
@@ -129,7 +129,7 @@ def test_it_ends_with_the_answer_and_its_curve_and_what_the_choice_loses_on_test
     assert lines[2].startswith("        On test, which took no part in the choice, it loses 0.")
     assert lines[2].endswith(" seeds, 200 test sentences.")
     assert any(line.startswith("          within ") for line in lines)
-    assert max(map(len, usual.found(80)[1:])) <= 80
+    assert max(map(len, usual.answer_lines(80)[1:])) <= 80
 
 
 def test_sentences_of_documents_are_judged_by_them(tmp_path: Path, usual: DepthSearch) -> None:
@@ -137,7 +137,7 @@ def test_sentences_of_documents_are_judged_by_them(tmp_path: Path, usual: DepthS
     row = source.decided().table.iloc[0]
     assert (row["n_sentences"], row["n_documents"]) == (300, 20)
     assert row["high"] != pytest.approx(usual.decided().table.iloc[0]["high"])
-    assert "300 dev sentences of 20 documents" in source.found(200)[1]
+    assert "300 dev sentences of 20 documents" in source.answer_lines(200)[1]
 
 
 def test_a_run_that_collapsed_is_left_out_and_reported(tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ def test_a_run_that_collapsed_is_left_out_and_reported(tmp_path: Path) -> None:
     assert row["loss"] < 1 < row["loss_all"]
     assert row["barred"] == "its mean over all runs is not within the tolerance"
     assert source.decided().chosen is None
-    assert "runs collapsed" in source.found(200)[1]
+    assert "runs collapsed" in source.answer_lines(200)[1]
 
 
 @pytest.mark.parametrize("n_stored", first(1, [3, 18]))
@@ -165,10 +165,10 @@ def test_a_search_that_finds_trials_in_the_store_gives_the_same_answer_and_a_fin
     recorder.close()
     resumed = DepthSearch(goal(tolerance=1.0), DEPTHS, StoredTrials(store))
     spent = simulate(resumed, table)
-    assert resumed.found() == usual.found()
+    assert resumed.answer_lines() == usual.answer_lines()
     assert (spent.trials == 0) == (n_stored == 18)
     for name in store.storage.at("contributions").files():
         store.storage.at("contributions").write(name, b"harmed")
     harmed = DepthSearch(goal(tolerance=1.0), DEPTHS, StoredTrials(store))
     assert simulate(harmed, table).trials == len(usual._used)
-    assert harmed.found() == usual.found()
+    assert harmed.answer_lines() == usual.answer_lines()

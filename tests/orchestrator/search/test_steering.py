@@ -115,11 +115,11 @@ def test_a_search_that_was_cut_goes_on_from_its_store_as_if_it_had_not_been(
         run(suggesting(cut, schedule), recorded, cut, most)
     resumed = suggesting(cut, schedule)
     run(resumed, recorded, cut)
-    assert (resumed.found(), cut.suggestions("s")) == (uncut.found(), whole.suggestions("s"))
+    assert (resumed.answer_lines(), cut.suggestions("s")) == (uncut.answer_lines(), whole.suggestions("s"))
     assert [cell.ends for cell in resumed.cells] == [cell.ends for cell in uncut.cells]
     assert len(cut.storage.at("sweeps").at("s").files()) == 1
     later = suggesting(cut, schedule)
-    assert (later.next(), later.is_over, later.found()) == (None, True, uncut.found())
+    assert (later.next(), later.is_over, later.answer_lines()) == (None, True, uncut.answer_lines())
     if schedule is ASHA:  # what was stopped runs to its end where no schedule stops it
         spec = suggesting(cut, NONE).next()
         assert spec is not None
@@ -145,7 +145,7 @@ def test_the_best_setting_has_its_score_on_the_split_that_selected_nothing(tmp_p
     }
     source = Steering(FixedCells(grid_of((0, 1, 2))), NONE, nothing_known(tmp_path))
     simulate(source, table_of)
-    dev, test, *_ = source.found()
+    dev, test, *_ = source.answer_lines()
     assert "on dev, which selected it (3 seeds)" in dev
     mean = float(dev.partition("score ")[2].split()[0])
     assert f"score {mean - 10:.2f} (" in test

@@ -136,7 +136,7 @@ def test_trials_that_all_fail_alike_stop_the_launch(store: ResultStore) -> None:
 
 def test_a_trial_that_another_driver_ended_is_told_and_not_run(store: ResultStore) -> None:
     class Shared(TrialQueue):
-        def settled_elsewhere(self) -> list[End]:
+        def new_ends_elsewhere(self) -> list[End]:
             return [End(SPECS[2], State.COMPLETED, is_here=False)] if not heard.lines else []
 
     loop, heard = loop_of(PlayedEngine(two_epochs), Shared(Listed(SPECS[:1]), Limits()), Recorder(store))

@@ -142,7 +142,7 @@ def planned(folder: Path, epochs: int, seeds: str) -> Plan:
     text = f"trial: {{data: {{folder: {bank}}}, optim: {{epochs: {epochs}}}}}\nseeds: {seeds}"
     sweep, document = load_sweep(write_sweep(folder / "s.yaml", text), [])
     store = open_store(folder / "results", must_exist=False)
-    return make_plan(INLINE.settled(sweep), document, store, Lookup(offline=True))
+    return make_plan(INLINE.fitted_sweep(sweep), document, store, Lookup(offline=True))
 
 
 @pytest.fixture

@@ -64,11 +64,11 @@ def test_a_mistake_in_a_file_is_told_with_its_line(tmp_path: Path) -> None:
 def test_a_clusters_resources_and_limits_go_over_the_sweeps_each_by_itself() -> None:
     sweep = SweepSpec(name="s", resources=Resources(cpus=3, gpus=1), limits=Limits(lost=2, alike=7))
     cluster = ClusterSpec(resources=Resources(gpus="packed"), limits=Limits(lost=50))
-    over = cluster.over(sweep)
+    over = cluster.overridden_sweep(sweep)
     assert over.resources == Resources(cpus=3, gpus="packed")
     assert over.limits == Limits(lost=50, alike=7)
     sweep = SweepSpec(name="s", resources=Resources(cpus=3))
-    assert ClusterSpec(prices=Prices(cpu_hour=1)).over(sweep) == sweep
+    assert ClusterSpec(prices=Prices(cpu_hour=1)).overridden_sweep(sweep) == sweep
 
 
 def test_the_command_line_goes_over_a_clusters_file_and_says_nothing_of_other_machines(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def machine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def on(cluster: ClusterSpec, **resources: Any) -> Resources:
-    return cluster.settled(SweepSpec(name="s", resources=Resources(**resources))).resources
+    return cluster.fitted_sweep(SweepSpec(name="s", resources=Resources(**resources))).resources
 
 
 @pytest.mark.parametrize(
