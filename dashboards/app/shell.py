@@ -185,7 +185,7 @@ def _control(name: str) -> Any:
 def chosen(selection: Selection, view: View | None) -> dict[str, Any]:
     """The value of each control, and under `defaults` their default values as text."""
     of_all = view.of_all if view else ()
-    values = {name: _value(selection.asked if name in of_all else selection.query, name) for name in NAMES}
+    values = {name: _value(selection.url_query if name in of_all else selection.query, name) for name in NAMES}
     asks = DecisionPlan() if selection.sweep is None else selection.sweep.asks
     values["tolerance"] = selection.plan.tolerance
     defaults = PageQuery(tolerance=asks.tolerance)

@@ -174,7 +174,7 @@ class Selection:
         column: `score` for a score of 0 to 1, `value` for one that may be negative: their intervals differ.
         value_name: Name of the score, e.g. ``dev accuracy``.
         scored: The split whose score, by the metric that selects epochs, is the selected one; empty for other metrics.
-        asked: The query as the address has it: empty where it leaves the choice to the page.
+        url_query: The query as the address has it: empty where it leaves the choice to the page.
         scope: Which of several set-ups is shown, and why; empty if there is one.
         notices: What the URL asks for that could not be shown.
         every: The trials that no choice of strategies leaves out; None where `trials` has them all.
@@ -189,7 +189,7 @@ class Selection:
     options: Mapping[str, Sequence[str]] = field(default_factory=dict)
     notices: tuple[str, ...] = ()
     scored: str = "dev"
-    asked: PageQuery = field(default_factory=PageQuery)
+    url_query: PageQuery = field(default_factory=PageQuery)
     scope: str = ""
     every: pd.DataFrame | None = None
 
@@ -234,7 +234,7 @@ def select(snapshot: Snapshot, query: PageQuery) -> Selection:
     """The trials that a query selects, with a notice for everything it names that the store does not have."""
     begun = [name for name, sweep in snapshot.sweeps.items() if len(sweep.trials)]  # a search begins without trials
     if not begun:
-        return Selection(snapshot, None, query, _no_trials(), "score", "score", asked=query)
+        return Selection(snapshot, None, query, _no_trials(), "score", "score", url_query=query)
     chooser = _Chooser()
     sweep = snapshot.sweeps[chooser.choose("sweep", query.sweep, begun)]
     trials = _narrowed(sweep.trials, chooser, "corpus", query.corpus, "corpus_key")
@@ -266,7 +266,7 @@ def select(snapshot: Snapshot, query: PageQuery) -> Selection:
     selection = Selection(
         snapshot, sweep, resolved, shown, target, name, chooser.options, tuple(chooser.notices), scored
     )
-    return replace(selection, asked=query, scope=scope, every=whole)
+    return replace(selection, url_query=query, scope=scope, every=whole)
 
 
 def of_page(selection: Selection) -> Selection:
@@ -275,20 +275,20 @@ def of_page(selection: Selection) -> Selection:
     Of several set-ups those of the best for each corpus and model, or the one that the address names.
     """
     whole = whole_sweep(selection)
-    page_query, trials = selection.asked, _asked(selection, whole.trials, "corpus", "model", "size")
+    url_query, trials = selection.url_query, _asked(selection, whole.trials, "corpus", "model", "size")
     if len(trials) and trials["setup"].nunique() > 1:
         groups = trials.groupby(["corpus_key", "model"], sort=False)
-        trials = pd.concat([_narrowed_setup(rows, _Chooser(), page_query.setup)[0] for _, rows in groups])
+        trials = pd.concat([_narrowed_setup(rows, _Chooser(), url_query.setup)[0] for _, rows in groups])
     return replace(whole, trials=trials)
 
 
 def listed(selection: Selection) -> Selection:
     """All trials of the selected sweep but those that the address excludes, in whatever set-up and state."""
     whole = whole_sweep(selection)
-    page_query = selection.asked
+    url_query = selection.url_query
     trials = _asked(selection, whole.trials, "corpus", "model", "setup", "size", "strategy")
-    if page_query.embeddings != "any" and len(trials):
-        trials = trials[trials["embeddings"] == (page_query.embeddings == "frozen")]
+    if url_query.embeddings != "any" and len(trials):
+        trials = trials[trials["embeddings"] == (url_query.embeddings == "frozen")]
     return replace(whole, trials=trials)
 
 
@@ -298,7 +298,7 @@ _COLUMNS = {"corpus": "corpus_key", "model": "model", "setup": "setup", "size": 
 def _asked(selection: Selection, trials: pd.DataFrame, *keys: str) -> pd.DataFrame:
     """The trials that the address does not exclude by these keys; what no trial has excludes none."""
     for key in keys:
-        if getattr(selection.asked, key) and len(trials):
+        if getattr(selection.url_query, key) and len(trials):
             wanted = getattr(selection.query, key)
             kept = trials[_COLUMNS[key]].isin(wanted if isinstance(wanted, tuple) else [wanted])
             trials = trials[kept] if kept.any() else trials
@@ -515,7 +515,7 @@ def provenance(selection: Selection) -> Provenance:
     setups = tuple(escaped(str(setup)) for setup in trials["setup"].unique() if setup) if "setup" in trials else ()
     commits, devices = _frequent(selection, "git_commit"), _frequent(selection, "device")
     planned = 0 if selection.sweep is None else len(selection.sweep.trials)
-    query = selection.asked.but(theme="auto", pause=False).search()
+    query = selection.url_query.but(theme="auto", pause=False).search()
     parts = (
         f"sweep {selection.query.sweep or 'none'} (config {config})",
         ", ".join([selection.value_name, *([_some(setups)] if setups else [])]),

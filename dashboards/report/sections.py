@@ -114,8 +114,8 @@ def answer_lines(selection: Selection) -> tuple[str, ...]:
 def _named(selection: Selection) -> Selection:
     """The selection with an address that names its corpus, model and set-up."""
     query = selection.query
-    named = selection.asked.but(corpus=query.corpus, model=query.model, setup=query.setup)
-    return replace(selection, asked=named)
+    named = selection.url_query.but(corpus=query.corpus, model=query.model, setup=query.setup)
+    return replace(selection, url_query=named)
 
 
 def _baselines(selection: Selection) -> Iterable[str]:

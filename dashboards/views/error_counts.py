@@ -145,12 +145,12 @@ def _moved(gold: Ids, predicted: Ids) -> int:
 
 def at_answer(selection: Selection) -> Selection:
     """The selection with the setting that is recommended, or else that the answer speaks of, where none is named."""
-    query, page_query = selection.query, selection.asked
-    if page_query.freeze or selection.sweep is None:
+    query, url_query = selection.query, selection.url_query
+    if url_query.freeze or selection.sweep is None:
         return selection
-    here = page_query.but(corpus=query.corpus, model=query.model, setup=query.setup)
+    here = url_query.but(corpus=query.corpus, model=query.model, setup=query.setup)
     try:
-        found = answers_of_page(replace(selection, asked=here, query=query.but(split="dev")), 1).answers
+        found = answers_of_page(replace(selection, url_query=here, query=query.but(split="dev")), 1).answers
     except EmptyPartError:
         return selection
     about = next((answer.about for answer in found if answer.about in selection.options.get("freeze", ())), None)

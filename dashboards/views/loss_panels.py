@@ -119,7 +119,7 @@ def prepare_losses(selection: Selection) -> LossPanels:
     trials = page.trials
     done = trials[(trials["state"] == "completed") & (trials["cell"] == trials["baseline"])]
     means = done.groupby("cell")["score"].mean()
-    panels = [_panel(answer, trials, means, selection.asked) for answer in page.answers]
+    panels = [_panel(answer, trials, means, selection.url_query) for answer in page.answers]
     if not any(len(panel.table) for panel in panels):
         neither = any(panel.without for panel in panels)
         reason = f"No setting has both a loss and its {COSTS[cost]} yet. " * neither
@@ -127,11 +127,11 @@ def prepare_losses(selection: Selection) -> LossPanels:
     return LossPanels(tuple(panels), selection.plan.tolerance, cost, left_out(page))
 
 
-def _panel(answer: Answer, trials: pd.DataFrame, means: pd.Series, asked: PageQuery) -> LossPanel:
+def _panel(answer: Answer, trials: pd.DataFrame, means: pd.Series, url_query: PageQuery) -> LossPanel:
     table = with_cells(settings_of(answer), trials)
     complete = table[np.isfinite(table["loss"]) & np.isfinite(table["saved"].astype("float64"))].reset_index(drop=True)
     baseline = means.reindex(table["baseline"].unique()).mean() if len(table) else np.nan
-    here = asked.but(
+    here = url_query.but(
         corpus=f"{answer.task} {answer.corpus}", model=answer.model, setup=answer.setup, size=(answer.train_size,)
     )
     return LossPanel(answer, complete, float(baseline), len(table) - len(complete), here)

@@ -315,11 +315,11 @@ def _column(name: str, label: str) -> dict[str, Any]:
     return column
 
 
-def answer_rows(selection: Selection, asked: RowsRequest) -> dict[str, Any]:
+def answer_rows(selection: Selection, request: RowsRequest) -> dict[str, Any]:
     """The rows that a grid requests."""
     selection = listed(selection)
-    rows = _asked_rows(selection, asked.filter_model or {}, asked.sort_model or [])
-    start, end = asked.start_row or 0, asked.end_row or 100
+    rows = _asked_rows(selection, request.filter_model or {}, request.sort_model or [])
+    start, end = request.start_row or 0, request.end_row or 100
     page = rows.iloc[max(start, 0) : max(end, 0)].copy()
     page["id"] = page["trial_id"]
     page["picked"] = page["trial_id"].isin(selection.query.trials)
@@ -401,8 +401,8 @@ def add_trial_callbacks(app: dash.Dash, select: Callable[[str], Selection]) -> N
         prevent_initial_call=True,
     )
     @validate_call
-    def show_rows(asked: RowsRequest | None, state: PageState) -> Any:
-        return no_update if asked is None else answer_rows(select(state.search), asked)
+    def show_rows(request: RowsRequest | None, state: PageState) -> Any:
+        return no_update if request is None else answer_rows(select(state.search), request)
 
 
 VIEW = View(

@@ -61,7 +61,7 @@ def test_confusion_is_a_share_of_each_gold_label_and_its_change(worse: Selection
 
 def test_a_freeze_without_a_completed_trial_is_told(worse: Selection) -> None:
     info = error_counts.prepare_confusion(
-        replace(worse, query=worse.query.but(freeze="first 9"), asked=PageQuery(freeze="first 9"))
+        replace(worse, query=worse.query.but(freeze="first 9"), url_query=PageQuery(freeze="first 9"))
     )
     assert info.note == "No trial with 'first 9' frozen has completed."
     assert info.cells.freeze == "all"
