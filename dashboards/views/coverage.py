@@ -16,7 +16,7 @@ from dashboards.views.kit.components import copied
 from dashboards.views.kit.drawing import STATES, Figure, Look, axis, cell_name, layout
 from dashboards.views.kit.part import EmptyPartError, Part
 from orchestrator.config.quantities import counted
-from orchestrator.forecast.pace import TRIAL_COLUMNS, Begun, time_left
+from orchestrator.forecast.pace import TRIAL_COLUMNS, RunningTrial, time_left
 from trials.record import State
 from trials.spec import Seeds
 
@@ -183,7 +183,9 @@ def _left(selection: Selection) -> str | None:
     ended = rows.where(rows.notna(), None).to_dict("records")
     newest = selection.snapshot.epochs(ahead[ahead["state"] == "running"]).groupby(["cell", "seed"], sort=False)
     sums = newest.agg({"epoch": "max", "train_s": "sum", "eval_s": "sum", "time": "max"}).itertuples()
-    begun = [Begun(selection.snapshot.spec(*s.Index), s.epoch, s.train_s + s.eval_s, s.time.timestamp()) for s in sums]
+    begun = [
+        RunningTrial(selection.snapshot.spec(*s.Index), s.epoch, s.train_s + s.eval_s, s.time.timestamp()) for s in sums
+    ]
     planned = (specs[cell] for cell in ahead["cell"])
     return time_left(since, sweep.likely, planned, ((specs[row["cell"]], row) for row in ended), begun)
 

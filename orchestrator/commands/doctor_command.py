@@ -120,8 +120,8 @@ def check_torch() -> Iterator[CheckResult]:
         yield CheckResult("torch", "fail", gpus.why_none, _fix_of(gpus.why_none))
     elif on_cpu:
         return
-    elif gpus.cuda and gpus.said:
-        yield CheckResult("torch", "warn", f"{build} says of the GPUs: {' '.join(gpus.said)}", OTHER_DRIVER)
+    elif gpus.cuda and gpus.warnings:
+        yield CheckResult("torch", "warn", f"{build} says of the GPUs: {' '.join(gpus.warnings)}", OTHER_DRIVER)
     elif not gpus.found:
         what, fix = f"there is a driver for GPUs, but {build}", f"Check the driver with nvidia-smi; {GPU_PAGE}"
         if not gpus.cuda:

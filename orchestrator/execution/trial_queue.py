@@ -81,8 +81,8 @@ class Listed(Source):
     def __init__(self, specs: Iterable[TrialSpec], *, start: float = 0.0) -> None:
         """`start` is the share of the trials before the first one, from 0 to 1; these come last."""
         trials = list(specs)
-        at = int(start * len(trials))
-        self._left = [*trials[at:], *trials[:at]][::-1]
+        first = int(start * len(trials))
+        self._left = [*trials[first:], *trials[:first]][::-1]
 
     @property
     def is_over(self) -> bool:

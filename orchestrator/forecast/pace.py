@@ -177,19 +177,19 @@ class Pace:
         return lambda kind: timed[kind][1] / timed[kind][0] if kind in timed else self._passes[kind] * a_pass
 
 
-class Begun(NamedTuple):
+class RunningTrial(NamedTuple):
     """A trial that has evaluations but has not ended.
 
     Attributes:
         epochs: Epochs at its newest evaluation.
         seconds: Their seconds of training and evaluation.
-        at: Unix time of that evaluation.
+        time_s: Unix time of that evaluation.
     """
 
     spec: TrialSpec
     epochs: float
     seconds: float
-    at: float
+    time_s: float
 
 
 def time_left(
@@ -197,7 +197,7 @@ def time_left(
     shares: tuple[float | None, float],
     planned: Iterable[TrialSpec],
     ended: Iterable[tuple[TrialSpec, Mapping[str, Any]]],
-    begun: Iterable[Begun],
+    running: Iterable[RunningTrial],
 ) -> str:
     """The time left of a sweep that runs (`Pace.time_left`).
 
@@ -206,15 +206,15 @@ def time_left(
         shares: `Pace.likely` and `Pace.most`.
         planned: The trials that had not ended by then.
         ended: Those of them that have, with their rows of `TRIAL_COLUMNS`.
-        begun: Those that run.
+        running: Those that run.
     """
     pace = Pace(planned)
     pace.likely, pace.most = shares
     for spec, row in ended:
         seconds = paid_prefix_s(row) + sum(row[name] or 0.0 for name in ("setup_s", "train_s", "eval_s"))
         pace.add_ended(spec, row["last_epoch"] or 0.0, seconds, is_complete=row["state"] == State.COMPLETED)
-    for trial in begun:
-        pace.add_running(trial.spec, trial.epochs, trial.seconds, trial.at - since)
+    for trial in running:
+        pace.add_running(trial.spec, trial.epochs, trial.seconds, trial.time_s - since)
     return pace.time_left(time.time() - since)
 
 
@@ -237,7 +237,7 @@ def stored_time_left(
     return time_left(since, likely_shares(drivers), specs.values(), ended, _begun(store, waiting))
 
 
-def _begun(store: ResultStore, waiting: Mapping[str, TrialSpec]) -> list[Begun]:
+def _begun(store: ResultStore, waiting: Mapping[str, TrialSpec]) -> list[RunningTrial]:
     """By the evaluations of each trial's newest attempt."""
     columns = ("trial_id", "attempt", *(name for name, _ in _SUMS))
     parts = Follower(store.storage, "epochs", columns).poll().rows
@@ -246,7 +246,7 @@ def _begun(store: ResultStore, waiting: Mapping[str, TrialSpec]) -> list[Begun]:
     sums = pa.concat_tables(parts).group_by(["trial_id", "attempt"]).aggregate(_SUMS)
     newest = {row["trial_id"]: row for row in sums.sort_by("attempt").to_pylist() if row["trial_id"] in waiting}
     return [
-        Begun(waiting[i], row["epoch_max"], row["train_s_sum"] + row["eval_s_sum"], row["time_max"].timestamp())
+        RunningTrial(waiting[i], row["epoch_max"], row["train_s_sum"] + row["eval_s_sum"], row["time_max"].timestamp())
         for i, row in newest.items()
         if row["epoch_max"] is not None
     ]

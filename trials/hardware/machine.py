@@ -130,7 +130,7 @@ class CudaGpus:
         found: Those on which torch can compute.
         why_none: Where there are none although one might expect some; else empty.
         notes: What else is to be said: of each that cannot be used, and of a CUDA_VISIBLE_DEVICES beyond what is there.
-        said: torch's own warnings, without their places in its source.
+        warnings: torch's own warnings, without their places in its source.
         torch: Its version, and `cuda` that of CUDA that it was built for; empty for a build without.
         silent: Whether torch did not answer, so that nobody knows what there is.
     """
@@ -138,7 +138,7 @@ class CudaGpus:
     found: tuple[Gpu, ...] = ()
     why_none: str = ""
     notes: tuple[str, ...] = ()
-    said: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     silent: bool = False
     torch: str = ""
     cuda: str = ""
@@ -169,7 +169,7 @@ def _cuda_gpus(visible: str | None) -> CudaGpus:
         return listed
     if visible is not None:
         return replace(listed, why_none=f"{VISIBLE}={visible!r} hides its GPUs")
-    why = f": {reason(RuntimeError(listed.said[0]))}" if listed.said else ""
+    why = f": {reason(RuntimeError(listed.warnings[0]))}" if listed.warnings else ""
     return replace(listed, why_none=f"torch sees no GPU, although there is a driver for one{why}")
 
 
@@ -234,7 +234,7 @@ def _instances() -> list[str]:
     return re.findall(r"MIG-[^)\s]+", done.stdout)
 
 
-def _sorted_out(listed: Sequence[Gpu], said: Sequence[str], visible: str | None) -> CudaGpus:
+def _sorted_out(listed: Sequence[Gpu], warnings: Sequence[str], visible: str | None) -> CudaGpus:
     """The GPUs that can be used, and words on the others."""
     requested = _places(visible or "")
     # CUDA ends the list at the first that does not exist.
@@ -248,7 +248,7 @@ def _sorted_out(listed: Sequence[Gpu], said: Sequence[str], visible: str | None)
     if found and len(requested) > len(listed):
         notes.append(f"{VISIBLE}={visible!r} names {len(requested)} GPUs, of which CUDA finds {len(listed)}")
     why = f"torch cannot compute on {'; '.join(refused)}" if refused and not found else ""
-    return CudaGpus(found, why, tuple(notes) if found else (), tuple(said))
+    return CudaGpus(found, why, tuple(notes) if found else (), tuple(warnings))
 
 
 def hidden_gpus() -> AbstractContextManager[None]:

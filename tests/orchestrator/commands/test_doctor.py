@@ -76,7 +76,7 @@ OLD = "The driver is too old (found version 12040)."
     "gpus, visible, said, fix",
     [
         (CudaGpus(torch="2.13.0+cpu"), None, "torch 2.13.0+cpu was built without CUDA", "make setup TORCH=cuda"),
-        (CudaGpus(torch="2.13.0", cuda="13.0", said=(OLD,)), None,
+        (CudaGpus(torch="2.13.0", cuda="13.0", warnings=(OLD,)), None,
          f"torch 2.13.0 for CUDA 13.0 says of the GPUs: {OLD}", "make setup TORCH=cu126"),
         (CudaGpus(torch="2.13.0", cuda="13.0"), None, "torch 2.13.0 for CUDA 13.0 sees none", "nvidia-smi"),
         (CudaGpus(torch="2.13.0", cuda="13.0"), "7", "sees none: CUDA_VISIBLE_DEVICES='7'",
@@ -94,7 +94,7 @@ def test_why_torch_sees_no_gpu_is_told_with_its_own_warning_and_what_to_run(
 
 
 def test_a_torch_for_cuda_on_a_machine_without_a_driver_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
-    warned = CudaGpus(torch="2.13.0", cuda="13.0", said=("CUDA initialization: found no NVIDIA driver",))
+    warned = CudaGpus(torch="2.13.0", cuda="13.0", warnings=("CUDA initialization: found no NVIDIA driver",))
     assert examined_torch(warned, monkeypatch, driver=False) == []
 
 
@@ -102,7 +102,7 @@ def test_a_card_that_torch_warns_of_is_listed_and_one_on_which_it_fails_is_a_fai
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     card, warning = Gpu("Tesla V100", 16 * 10**9), "Tesla V100 with CUDA capability sm_70 is not compatible."
-    known = CudaGpus((card,), torch="2.13.0", cuda="13.0", said=(warning,))
+    known = CudaGpus((card,), torch="2.13.0", cuda="13.0", warnings=(warning,))
     good, told = examined_torch(known, monkeypatch, driver=True)
     assert (good.level, warning in told.what, "TORCH=cu126" in told.fix) == ("ok", True, True)
     none = CudaGpus(why_none="torch cannot compute on V100: no kernel image")

@@ -79,12 +79,12 @@ def test_a_gpu_that_is_not_seen_has_a_reason(visible: str | None, why: str, monk
 def test_a_driver_that_is_too_old_is_told_in_torchs_own_words(monkeypatch: pytest.MonkeyPatch) -> None:
     said = "CUDA initialization: The NVIDIA driver on your system is too old (found version 12040). Please update it."
     monkeypatch.setattr(machine, "may_have_gpus", lambda: True)
-    monkeypatch.setattr(machine, "listed_gpus", lambda: CudaGpus(said=(said,)))
+    monkeypatch.setattr(machine, "listed_gpus", lambda: CudaGpus(warnings=(said,)))
     found = machine._cuda_gpus.__wrapped__(None)
     assert found.why_none.endswith(
         "driver for one: CUDA initialization: The NVIDIA driver on your system is too old (found version 12040)"
     )
-    assert found.said == (said,)
+    assert found.warnings == (said,)
 
 
 @each("answers, silent, n", [(1, False, 1), (2, True, 0)])
