@@ -282,9 +282,9 @@ RECORD_COLUMNS: dict[str, RecordColumn] = {
 }
 """The columns that the store derives from a record, in their order there."""
 COSTS: dict[str, RecordColumn] = {name: column for name, column in RECORD_COLUMNS.items() if column.label}
-"""Those that are costs of a trial."""
+"""The columns that are costs of a trial."""
 ACCRUED: dict[str, RecordColumn] = {name: column for name, column in RECORD_COLUMNS.items() if column.accrues}
-"""Those that add up within optimiser steps, beside `train_s`."""
+"""The columns that add up within optimiser steps, beside `train_s`."""
 MEASURED = (
     "best_score", "test_score", *COSTS, "total_params", "trainable_params", "constant_score", "loss_fall",
     "frozen_layers", "mean_frozen_layers",

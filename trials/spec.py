@@ -404,7 +404,7 @@ class Seeds(NamedTuple):
 
     @classmethod
     def of(cls, seed: int, init: int | None = None, order: int | None = None) -> Seeds:
-        """From the settings, where None means `seed`."""
+        """The seeds from the settings of a sweep, where None means `seed`."""
         return cls(seed, seed if init is None else init, seed if order is None else order)
 
     @property

@@ -486,7 +486,7 @@ class Frames:
         return Sweep(EVERYTHING, self._described(trials), started, "", "", since, _newest_time(ended, active))
 
     def _described(self, trials: pd.DataFrame) -> pd.DataFrame:
-        """As every analysis takes it, with `corpus_key` and `NUMBERS`."""
+        """The trials as every analysis takes them, with `corpus_key` and `NUMBERS`."""
         trials = described(trials, {cell: self._settings.by_cell[cell] for cell in trials["cell"].unique()})
         trials["corpus_key"] = trials["task"] + " " + trials["corpus"]
         for name in NUMBERS:

@@ -77,7 +77,7 @@ class _Column(NamedTuple):
     chars: float
 
     def width(self, size: float) -> float:
-        """In points, with the gap after it, for a size of the font."""
+        """The width in points, with the gap after it, for a size of the font."""
         return self.chars * _EM * size + _GAP_PT
 
 

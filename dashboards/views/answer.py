@@ -33,7 +33,7 @@ class Cards(NamedTuple):
 
 
 def prepare_cards(selection: Selection) -> Cards:
-    """Those of the figure."""
+    """The cards of the page's answers."""
     page = answers_of_page(selection)
     if not page.answers:
         raise EmptyPartError(NO_CANDIDATES)

@@ -57,7 +57,7 @@ class Picks(NamedTuple):
 
 
 def picks_of(selection: Selection) -> Picks:
-    """Of any sweep of the store, whatever the filters select."""
+    """The picked trials, of any sweep of the store, whatever the filters select."""
     wanted = selection.query.trials
     pairs = [(trial_id, selection.snapshot.trial(trial_id)) for trial_id in wanted[: MOST + 1]]
     rows = pd.DataFrame([row for _, row in pairs if row is not None])

@@ -184,7 +184,7 @@ class PanelDrawing:
 
     @cached_property
     def ends(self) -> tuple[float, float]:
-        """Of the axis of losses, in points."""
+        """The ends of the axis of losses, in points."""
         return ends_of(self.panel, self.tolerance)
 
     @cached_property

@@ -284,7 +284,7 @@ def _columns(selection: Selection) -> dict[str, str]:
 
 
 def _shown(selection: Selection, columns: Mapping[str, str]) -> list[str]:
-    """Those that the address names, else those in which the trials differ."""
+    """The columns that the address names, else those in which the trials differ."""
     if wanted := selection.query.columns:
         return [name for name in columns if name in wanted or name in ("picked", "trial_id")]
     trials = selection.trials

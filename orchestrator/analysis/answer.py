@@ -69,7 +69,7 @@ class Answer:
 
     @property
     def heading(self) -> str:
-        """What it is the answer for."""
+        """The corpus, task, model, train size and set-up that are asked about."""
         setup = f", {self.setup}" if self.setup else ""
         return f"{self.corpus} ({self.task}), {self.model}, train size {self.train_size:,}{setup}"
 
@@ -171,12 +171,12 @@ class Answer:
 
     @property
     def baseline_collapsed(self) -> int:
-        """Likewise of the baseline."""
+        """Runs of the baseline that collapsed."""
         return self.decided_by.baseline.runs.collapsed
 
     @property
     def baseline_runs(self) -> int:
-        """Likewise of the baseline."""
+        """Runs of the baseline that ended and are evidence."""
         return self.decided_by.baseline.runs.runs
 
     @property

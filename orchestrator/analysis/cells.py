@@ -62,7 +62,7 @@ CELL_COLUMNS = (
     "cell", "baseline", "group", "task", "metric", "corpus", "model", "freeze", "strategy", "depth", "n_layers",
     "embeddings", "train_size", "folds", "examples",
 )  # fmt: skip
-"""Those of `cell_columns`."""
+"""The columns of `cell_columns`."""
 
 
 def varying_settings(specs: Iterable[TrialSpec]) -> list[str]:

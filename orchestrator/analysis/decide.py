@@ -604,7 +604,7 @@ def _collapse_columns(by_setting: Losses) -> dict[str, list[Any]]:
 
 
 def _worth_having(table: pd.DataFrame, cost: str, least: float) -> Bools:
-    """What is measured, as time is, must be shown to be saved at all as well."""
+    """Whether each setting saves enough; a measured cost, such as time, must also be shown to be saved at all."""
     saved, low = numbers(table, "saved"), numbers(table, "saved_low")
     worth: Bools = (saved >= least - ROUNDING) & (saved > 0)
     return worth if cost in COUNTED else worth & (low > 0)
@@ -629,7 +629,7 @@ def _why_no_interval(row: Mapping[str, Any], looks: PlannedLooks, baseline: Base
 
 
 def _baseline(done: pd.DataFrame, value: str) -> Baseline:
-    """From the baseline's completed trials: half of its runs collapsed, or it is not shown above a constant one."""
+    """What completed trials show: it has not learned if half of them collapsed, or if it is not above a constant."""
     scores = numbers(done, value)
     constant = numbers(done, "constant_score") if "constant_score" in done.columns else np.full(len(done), np.nan)
     flags = numbers(done, "collapsed") if "collapsed" in done.columns else np.full(len(done), np.nan)

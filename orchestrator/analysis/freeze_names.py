@@ -156,7 +156,7 @@ def froze_by(frame: pd.DataFrame, key: str) -> dict[str, str]:
 
 
 def _words(rows: Sequence[dict[str, Any]]) -> str:
-    """Of trials that froze the same at first."""
+    """How what is frozen changed, in words, in trials that froze the same at first."""
     (first,), n_layers = {row["depth"] for row in rows}, rows[0]["n_layers"]
     ends, means = (
         [row[name] for row in rows if row[name] is not None and row[name] == row[name]] for name in _MEASURED

@@ -88,7 +88,7 @@ def tails(loss: Estimate, looks: PlannedLooks, tail: float, n_run: Floats | None
 
 
 def _tail(looks: PlannedLooks, n: int, step: int, tail: float) -> float:
-    """With the share `step` on its grid at the planned number of seeds."""
+    """The chance beyond an end at `n` seeds, where the seeds' share at the planned number is `step` on its grid."""
     if n < looks.first:
         return 0.0
     last = looks.planned

@@ -189,5 +189,5 @@ def _searched(planned: PlannedQuestion, launch: Launch) -> tuple[Choice, bool]:
 
 
 def _exit_code(ended: Ended) -> int:
-    """That of the launch; the end of the time that was given is no failure."""
+    """The exit code of the launch; reaching the time limit is no failure."""
     return int(ended.outcome.failed > 0) if ended.stop.bound is not None else ended.exit_code

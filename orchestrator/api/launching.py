@@ -54,7 +54,7 @@ class Launched(ShownInCell):
 
     @classmethod
     def of(cls, ended: Ended, store: ResultStore) -> Launched:
-        """From the end of a launch."""
+        """What a launch came to, from its end."""
         return cls(ended.plan, ended.outcome, ended.exit_code, ended.found, store, ended.stopped)
 
     @property

@@ -94,7 +94,7 @@ def refuse_folder(folder: Path) -> None:
 
 
 def _stored_trial(store: ResultStore, trial: str) -> tuple[TrialSpec, Row]:
-    """As of `find_trial`, with its row."""
+    """The trial that `find_trial` finds, with its row."""
     rows = {row["trial_id"]: row for row in store.trials().to_pylist()}
     row = rows[_only_match(trial.rpartition("_")[2], rows, store.address)]
     if row["state"] != State.COMPLETED:

@@ -34,7 +34,7 @@ class Printed(NamedTuple):
 
     @property
     def bundle(self) -> dict[str, str]:
-        """By MIME type, for a notebook."""
+        """The output by MIME type, as a notebook takes it."""
         return {"text/html": _PRE.format(self.html), "text/plain": self.text}
 
 

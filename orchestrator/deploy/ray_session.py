@@ -173,7 +173,7 @@ def _is_fit(root: str | Path) -> bool:
 
 
 def _excess(root: str | Path) -> int:
-    """By how many bytes the longest name of a socket would be too long."""
+    """Bytes by which the longest name of a socket would be too long."""
     session = f"session_2026-01-01_00-00-00_000000_{os.getpid()}"
     socket = f"{Path(root).absolute()}/pf-{os.getuid()}/99/{session}/sockets/dash_MetricsHead"
     return max(0, len(os.fsencode(socket)) - LONGEST_ADDRESS)

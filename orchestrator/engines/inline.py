@@ -40,7 +40,7 @@ class InlineEngine(Engine):
         self._attempt = attempt if goes_on else None
 
     def events(self, preparing: Preparing) -> Generator[Event, None, None]:
-        """Those of one attempt after the other."""
+        """The events of one attempt after the other."""
         while True:
             yield Free("")
             if self._attempt is None:  # a trial waits for its next attempt, or for another driver

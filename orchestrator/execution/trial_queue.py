@@ -71,7 +71,7 @@ class Source(Protocol):
         return None
 
     def answer_lines(self, columns: int = 100) -> list[str]:
-        """Its conclusions so far, for a terminal of so many columns; empty if the table of cells says it all."""
+        """The conclusions so far, for a terminal of so many columns; empty if the table of cells says it all."""
         return []
 
 
@@ -166,11 +166,11 @@ class TrialQueue:
         return attempt
 
     def chances(self) -> Chances | None:
-        """As of its source."""
+        """The chances of its source."""
         return self._source.chances()
 
     def answer_lines(self, columns: int) -> list[str]:
-        """As of its source."""
+        """The conclusions of its source."""
         return self._source.answer_lines(columns)
 
     def new_ends_elsewhere(self) -> list[End]:

@@ -126,7 +126,7 @@ def versions() -> dict[str, str]:
 
 
 def _version(package: str) -> str | None:
-    """None if it is not installed, as Ray for `--cluster inline` need not be."""
+    """The version of a package; None if it is not installed, as Ray need not be for `--cluster inline`."""
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:

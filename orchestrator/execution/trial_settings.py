@@ -36,7 +36,7 @@ class TrialSettings:
 
     @classmethod
     def of(cls, sweep: SweepSpec, store: str, **more: Any) -> Self:
-        """Those of a sweep."""
+        """The settings of a sweep's trials."""
         return cls(sweep.predictions, store, sweep.checkpoint.times, sweep.keep == "weights", **more)
 
     def records(

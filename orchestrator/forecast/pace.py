@@ -238,7 +238,7 @@ def stored_time_left(
 
 
 def _begun(store: ResultStore, waiting: Mapping[str, TrialSpec]) -> list[RunningTrial]:
-    """By the evaluations of each trial's newest attempt."""
+    """The trials that run, by the evaluations of each one's newest attempt."""
     columns = ("trial_id", "attempt", *(name for name, _ in _SUMS))
     parts = Follower(store.storage, "epochs", columns).poll().rows
     if not parts:

@@ -77,7 +77,7 @@ def _no_dev(share: float) -> str:
 
 
 def _leak(corpus: Corpus) -> Iterator[str]:
-    """That items of dev are in train, too."""
+    """A line where items of dev are in train, too."""
     inside, n = {*map(item_words, corpus.train)}, len(corpus.dev)
     if shared := sum(item_words(item) in inside for item in corpus.dev):
         yield f"{shared:,} of {counted(n, 'dev item')} ({percent(shared, n)}) also occur in train"

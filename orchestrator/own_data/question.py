@@ -69,7 +69,7 @@ class PartOfQuestion(NamedTuple):
 
     @property
     def line(self) -> str:
-        """As a sweep file has it."""
+        """The comment that a sweep file has of it."""
         return f"{_PART}{self.given:g}; all of it takes --max-hours {self.of_all:g}"
 
 

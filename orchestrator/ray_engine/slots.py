@@ -262,14 +262,14 @@ class PackedSlots(Slots):
         return f"one trial alone, then at most {super().described()}" if self._is_first else super().described()
 
     def free_kind(self) -> str | None:
-        """As of `Slots`; nothing beside the first trial until it is measured, then a few workers start at a time."""
+        """As `Slots` has it, but the first trial runs alone until it is measured; then few workers start at a time."""
         if self._is_first and self._taken:
             return None
         waits = len(self._starting) >= max(2, int(sum(node.cpus for node in self._nodes())) // 4)
         return None if waits and self._concurrency is None else super().free_kind()
 
     def on_one_node(self, kind: str) -> int:
-        """As of `Slots`; the first trial is alone."""
+        """As `Slots` has it, but the first trial runs alone."""
         return 1 if self._is_first else super().on_one_node(kind)
 
     def take(self, trial_id: str, kind: str) -> Share:

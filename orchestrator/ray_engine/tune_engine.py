@@ -93,7 +93,7 @@ class _Heard(tune.Callback):  # type: ignore[misc]  # Ray has no types here
         self.news.append(_News("result", trial))
 
     def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
-        """Its worker is lost."""
+        """The trial's worker is lost."""
         self.news.append(_News("lost", trial))
 
 
@@ -157,7 +157,7 @@ class TuneEngine(Engine):
             self._release(trial, is_worn=step.is_worn)
 
     def events(self, preparing: Preparing) -> Generator[Event, None, None]:
-        """Those of all workers."""
+        """The events of all workers."""
         while True:
             while (slot := self._slots.free_kind()) is not None:
                 n = len(self._attempts)

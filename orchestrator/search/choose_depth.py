@@ -177,7 +177,7 @@ class _Search:
         return self._seconds(i) + (0.0 if has_run else self._seconds(-1))
 
     def _seconds(self, i: int) -> float:
-        """Of a trial of a freeze; -1 is the baseline's."""
+        """Seconds of a trial of a freeze; -1 is the baseline."""
         return self._budget.of_trial[i + 1] if self._budget.of_trial else 1.0
 
     def _further(self, i: int) -> list[tuple[int, int]]:

@@ -49,7 +49,7 @@ class Depths:
 
     @classmethod
     def of(cls, trials: Sequence[TrialSpec]) -> Depths:
-        """From the trials of a sweep with one baseline and nested freezes."""
+        """The depths of a sweep with one baseline and nested freezes, from its trials."""
         cells = {cell: {spec.seeds.key: spec for spec in seeds} for cell, seeds in by_cell(trials).items()}
         firsts = {cell: next(iter(seeds.values())) for cell, seeds in cells.items()}
         baseline = next(cells[cell] for cell, spec in firsts.items() if spec.freeze.is_baseline)
@@ -175,7 +175,7 @@ class DepthSearch(Source):
         ]
 
     def chances(self) -> Chances:
-        """By the losses so far; what would exceed the budget is left out of the sum, not of single trials."""
+        """Chances by the losses so far; where they exceed the budget together, all are scaled down to it."""
         self.decided()
         wanted = dict[str, float]()
         for want in self._wants:
@@ -221,7 +221,7 @@ class DepthSearch(Source):
         return None if self._most_trials is None else max(self._most_trials - len(self._used), 0)
 
     def _seconds(self) -> list[float]:
-        """Of a trial of each setting, the baseline first: as measured, or by its FLOPs; empty before a trial ended."""
+        """Seconds of a trial of each setting, the baseline first: measured, or by FLOPs; empty before a trial ended."""
         times = self._took
         took = ([times[spec.trial_id] for spec in seeds.values() if spec.trial_id in times] for seeds in self._cells)
         means = [float(np.mean(seconds)) if seconds else None for seconds in took]

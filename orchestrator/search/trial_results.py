@@ -215,7 +215,7 @@ class StoredTrials:
 
 
 def _arrays(lists: Mapping[str, Sequence[float] | None]) -> dict[str, npt.NDArray[Any]]:
-    """Those that are known, in the precision of the store."""
+    """The lists that are known as arrays, in the precision of the store."""
     kinds = {name: np.float32 if name == "sentences" else np.int32 for name in lists}
     return {name: np.array(values, kinds[name]) for name, values in lists.items() if values}
 

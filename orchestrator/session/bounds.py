@@ -53,7 +53,7 @@ class Bounds:
         return None if hours is None else lambda: hours * HOUR - (time.monotonic() - began)
 
     def settle(self, stop: StopRequest, *, left: int) -> None:
-        """At the end, with `left` trials not run: a limit only counts as the reason to stop if trials are left."""
+        """Settle why the launch stopped: a limit counts as the reason only if `left` trials did not run."""
         if not left:
             stop.bound = None
         elif not stop.asked and self.trials is not None:

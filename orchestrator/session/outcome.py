@@ -84,7 +84,7 @@ class Ended:
 
     @property
     def failures(self) -> list[End]:
-        """Those that `outcome` counts as failed."""
+        """The ends that `outcome` counts as failed."""
         return [end for end in self.ends if end.state not in (State.COMPLETED, State.PRUNED)]
 
     @property

@@ -45,7 +45,7 @@ class SoFar:
         self._is_here = isinstance(results.storage, FolderStorage)
 
     def lines(self, n_ended: int) -> list[str]:
-        """Those of now, or of a moment ago; `n_ended` trials have ended."""
+        """The lines as of now, or of a moment ago; `n_ended` trials have ended."""
         start = self._clock()
         if self._is_here and n_ended != self._n_ended and start >= self._due:
             try:

@@ -117,7 +117,7 @@ def _costs(cell: CellSummary) -> str:
 
 
 def _unevenness(cells: Sequence[CellSummary]) -> str:
-    """That a setting took very different times under its seeds, which freezing does not explain."""
+    """A note where a setting took very different times under its seeds, which freezing does not explain; else empty."""
     slowest = max((cell.slowest or 1.0 for cell in cells), default=1.0)
     return f"times of one setting differ up to {slowest:.1f}-fold: a busy machine" if slowest >= _SLOWED else ""
 

@@ -81,7 +81,7 @@ class Storage(ABC):
 
     @property
     def name(self) -> str:
-        """Of the folder, within the one that it is in."""
+        """The name of the folder, within the one that it is in."""
         return str(self).rpartition("/")[2]
 
     @abstractmethod

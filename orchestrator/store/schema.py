@@ -257,5 +257,5 @@ _MOST_SCORE, _MOST = 1e9, 1e100  # beyond them squares and sums may overflow; FL
 
 
 def _is_strange(values: pa.Array, most: float) -> pa.Array:
-    """Of each number whether nothing that was measured can be it; a null is fine."""
+    """Whether each number is one that no measurement can have; a null is fine."""
     return pc.fill_null(pc.invert(pc.less_equal(pc.abs(values), most)), False)

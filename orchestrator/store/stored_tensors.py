@@ -63,7 +63,7 @@ class StoredCheckpoints:
                 self._storage.delete(old_name)
 
     def _names(self) -> list[str]:
-        """Those of this attempt and earlier ones, oldest first."""
+        """The files of this attempt and earlier ones, oldest first."""
         return list(self._storage.files(f"{self._trial_id}-", f"{self._trial_id}-{self._attempt + 1:06}"))
 
 

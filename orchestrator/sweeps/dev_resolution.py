@@ -46,6 +46,6 @@ def resolved(task: str, data: DataSpec, n_seeds: int) -> float:
 
 
 def _examples(task: str, data: DataSpec) -> int:
-    """Of dev, or of all folds together."""
+    """The number of examples of dev, or of all folds together."""
     corpus = read_corpus(task, data)
     return len(corpus.dev) + (0 if data.folds is None else len(corpus.train))

@@ -213,7 +213,7 @@ def _held_to_last(sweep: SweepSpec, trials: Sequence[TrialSpec], store: ResultSt
 
 
 def _most_replicates(trials: Iterable[TrialSpec]) -> int:
-    """Of any cell."""
+    """The most replicates of any cell."""
     return max(map(len, by_cell(trials).values()), default=0)
 
 

@@ -90,7 +90,7 @@ class TagEvidence:
 
     @classmethod
     def of(cls, tags: Mapping[str, int]) -> TagEvidence:
-        """From how often each tag occurs."""
+        """The evidence of a column, from how often each tag occurs."""
         spellings, total = spellings_of(tags), sum(tags.values()) or 1
         tags = {spellings.get(tag, tag): n for tag, n in tags.items()}
         spans = sum(n for tag, n in tags.items() if is_span_tag(tag) or meant_tag(tag) is not None)

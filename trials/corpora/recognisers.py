@@ -62,12 +62,12 @@ class Sample:
 
     @cached_property
     def blocks(self) -> Blocks:
-        """Its lines of words between blank lines."""
+        """The lines of words between blank lines."""
         return column_blocks(self.lines)
 
     @cached_property
     def tabs(self) -> list[list[str]]:
-        """Its cells between tabs."""
+        """The cells of each line, between tabs."""
         return [line.split("\t") for line in self.inside]
 
     @cached_property

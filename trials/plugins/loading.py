@@ -50,12 +50,12 @@ class LoadedPlugins:
             _import(module, module)
 
     def to_json(self) -> str:
-        """As an argument of another process on this machine."""
+        """The plug-ins as an argument of another process on this machine."""
         return json.dumps([self.modules, self.folders])
 
     @classmethod
     def of_json(cls, text: str) -> LoadedPlugins:
-        """From `to_json`."""
+        """The plug-ins that `to_json` wrote."""
         modules, folders = json.loads(text)
         return cls(tuple(modules), folders)
 

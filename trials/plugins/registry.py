@@ -76,7 +76,7 @@ class Registry(Generic[T]):
         return tuple(self._plugins.items())
 
     def our_values(self) -> tuple[T, ...]:
-        """Those that are part of Permafrost."""
+        """The plugins that are part of Permafrost."""
         return tuple(plugin for name, plugin in self._plugins.items() if name not in self._modules)
 
     def __contains__(self, name: object) -> bool:

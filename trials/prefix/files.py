@@ -55,7 +55,7 @@ class StatesFile:
         return int(self._ends[-1]) * self.width * 4
 
     def missing(self, wanted: Sequence[int]) -> list[int]:
-        """Those of the examples whose states are not in the file, or not as they were written."""
+        """The wanted examples whose states are not in the file, or not as they were written."""
         absent, broken = self._not_intact(wanted)
         return sorted([*absent, *broken])
 

@@ -168,7 +168,7 @@ class Case(NamedTuple):
 
     @property
     def config(self) -> Any:
-        """That of the model that is tried."""
+        """The configuration of the model that is tried."""
         return small_config(self.spec, self.head, self.dropout)
 
     @property

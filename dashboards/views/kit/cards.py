@@ -105,7 +105,7 @@ def questions_of(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 def _digest(trials: pd.DataFrame) -> int:
-    """Of trials and how they ended."""
+    """A digest of trials and how they ended."""
     rows = trials[["t", "attempt", "state", "score", "time"]]
     return int(pd.util.hash_pandas_object(rows, index=False).sum())
 

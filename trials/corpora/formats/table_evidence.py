@@ -128,7 +128,7 @@ class _Table:
 
     @cached_property
     def cells(self) -> dict[Column, list[str]]:
-        """As text."""
+        """The cells of each column as text."""
         return {key: [*map(str, column)] for key, column in self.raw.items()}
 
     def named(self, given: Columns) -> Columns:

@@ -116,7 +116,7 @@ def _tags(
 def _that_read(
     path: Path, options: Iterable[Mapping[str, str | int]], read: CorpusReader
 ) -> Iterator[Mapping[str, object]]:
-    """Those options that read a file."""
+    """The options with which the file can be read."""
     for option in options:
         with suppress(DataError):
             read(path, Columns(tokens=option["words"], tags=option["tags"]))
