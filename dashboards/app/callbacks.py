@@ -266,7 +266,7 @@ def _add_controls(app: dash.Dash, cache: PageCache) -> None:
             "dimmed": dimmed,
             "why": why,
             "report": copied(_report_command(selection), "the command"),
-            **_around(selection, view),
+            **_notices_and_footer(selection, view),
         }
 
 
@@ -278,7 +278,7 @@ def _report_command(selection: Selection) -> str:
     )
 
 
-def _around(selection: Selection, view: View | None) -> dict[str, Any]:
+def _notices_and_footer(selection: Selection, view: View | None) -> dict[str, Any]:
     shown = view.shows(selection) if view else selection
     alerts = (
         notices(selection.notices, "yellow", "Parts of the address do not apply here"),

@@ -169,10 +169,10 @@ def prepare_progress(selection: Selection) -> Progress:
     assert selection.sweep is not None
     by_state = selection.sweep.trials["state"].value_counts()
     counts = {state: int(by_state[state]) for state in STATES if state in by_state}
-    return Progress(counts, _left(selection), selection.sweep.drivers)
+    return Progress(counts, _time_left(selection), selection.sweep.drivers)
 
 
-def _left(selection: Selection) -> str | None:
+def _time_left(selection: Selection) -> str | None:
     """By the trials that have ended since the driver started and those that run, as in the terminal."""
     sweep = selection.sweep
     if sweep is None or sweep.running_since is None:

@@ -125,11 +125,11 @@ def entity_errors(labels: PredictedLabels) -> EntityErrors:
     _, ours_common, to = np.intersect1d(ours, theirs, assume_unique=True, return_indices=True)
     correct = int((gold_spans[ours_common, 0] == predicted_spans[to, 0]).sum())
     gold, predicted = np.delete(gold_spans, ours_common, axis=0), np.delete(predicted_spans, to, axis=0)
-    moved = sum(_moved(gold[gold[:, 0] == kind], predicted[predicted[:, 0] == kind]) for kind in np.unique(gold[:, 0]))
+    moved = sum(_common(gold[gold[:, 0] == kind], predicted[predicted[:, 0] == kind]) for kind in np.unique(gold[:, 0]))
     return EntityErrors(correct, len(ours_common) - correct, moved, len(gold) - moved, len(predicted) - moved)
 
 
-def _moved(gold: Ids, predicted: Ids) -> int:
+def _common(gold: Ids, predicted: Ids) -> int:
     """How many spans (type, start, end) of one type, in order, share a word with one of the other side, one to one."""
     count = i = j = 0
     ours, theirs = gold[:, 1:].tolist(), predicted[:, 1:].tolist()

@@ -246,7 +246,7 @@ class PanelDrawing:
             "text": marks["text"].tolist(), "textposition": [side or "bottom center" for side in marks["side"]],
             "cliponaxis": False, "hovertemplate": "%{customdata[1]}<extra>%{customdata[0]}</extra>",
             "customdata": [
-                [cell_name(row, several=False), _said(row), self._address(str(row.freeze), int(row.n_layers))]
+                [cell_name(row, several=False), _hover_text(row), self._address(str(row.freeze), int(row.n_layers))]
                 for row in marks.itertuples()
             ],
         }  # fmt: skip
@@ -357,7 +357,7 @@ def _drawn_as(rows: pd.DataFrame, look: Look) -> dict[str, Any]:
     }
 
 
-def _said(row: Any) -> str:
+def _hover_text(row: Any) -> str:
     no_interval = "" if np.isfinite(row.low) and np.isfinite(row.high) else ", no interval yet"
     saves = f"saves {100 * row.saved:.1f} %"
     return f"{lost(row._asdict())}{no_interval}<br>{saves}<br>{name(row.verdict, 80)}, n={row.n_pairs}"

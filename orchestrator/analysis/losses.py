@@ -241,14 +241,16 @@ def _losses_of(columns: Mapping[str, Any], rows: npt.NDArray[np.intp], value: st
         whole: Floats = -POINTS * columns["difference"][rows][:, None].astype(np.float64)
         return whole
     n = by_sentence.shape[1]
-    documents = _known(columns, "documents", rows, n)
+    documents = _common_values(columns, "documents", rows, n)
     codes = None if documents is None else np.unique(documents, return_inverse=True)[1]
     sizes = document_sizes(codes, n)
     counts.append(_Counts(n, None if sizes is None else len(sizes), sizes))
-    return item_losses(by_sentence, codes, _known(columns, "words", rows, n))
+    return item_losses(by_sentence, codes, _common_values(columns, "words", rows, n))
 
 
-def _known(columns: Mapping[str, Any], name: str, rows: npt.NDArray[np.intp], n: int) -> npt.NDArray[Any] | None:
+def _common_values(
+    columns: Mapping[str, Any], name: str, rows: npt.NDArray[np.intp], n: int
+) -> npt.NDArray[Any] | None:
     """A column's value of each of `n` sentences, which all of these rows share; None where it is not known."""
     if name not in columns:
         return None

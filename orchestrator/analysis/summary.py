@@ -149,19 +149,19 @@ def summarise(specs: Sequence[TrialSpec], rows: Iterable[Mapping[str, Any]]) -> 
             spec=replicates[0],
             planned=len(replicates),
             states=states.get(cell, Counter()),
-            score_mean=_known(described["score"][cell]["mean"]),
-            score_std=_known(described["score"][cell]["std"]),
-            test_mean=_known(described["test_score"][cell]["mean"]),
-            training_cost_s=_known(described[TRAINING_COST][cell]["mean"]),
+            score_mean=_number_or_none(described["score"][cell]["mean"]),
+            score_std=_number_or_none(described["score"][cell]["std"]),
+            test_mean=_number_or_none(described["test_score"][cell]["mean"]),
+            training_cost_s=_number_or_none(described[TRAINING_COST][cell]["mean"]),
             total_params=_count(described["total_params"][cell]["median"]),
             trainable_params=_count(described["trainable_params"][cell]["median"]),
-            training_flops=_known(described[FLOPS][cell]["mean"]),
-            saved_params=_saved(saved, "trainable_params", cell, replicates[0], described),
-            saved_flops=_saved(saved, FLOPS, cell, replicates[0], described),
-            saved_time=_saved(saved, TRAINING_COST, cell, replicates[0], described),
-            saved_time_low=_known(saved.get((TRAINING_COST, cell), {}).get("low", math.nan)),
-            saved_time_high=_known(saved.get((TRAINING_COST, cell), {}).get("high", math.nan)),
-            slowest=_known(slowest[cell]),
+            training_flops=_number_or_none(described[FLOPS][cell]["mean"]),
+            saved_params=_share_saved(saved, "trainable_params", cell, replicates[0], described),
+            saved_flops=_share_saved(saved, FLOPS, cell, replicates[0], described),
+            saved_time=_share_saved(saved, TRAINING_COST, cell, replicates[0], described),
+            saved_time_low=_number_or_none(saved.get((TRAINING_COST, cell), {}).get("low", math.nan)),
+            saved_time_high=_number_or_none(saved.get((TRAINING_COST, cell), {}).get("high", math.nan)),
+            slowest=_number_or_none(slowest[cell]),
             froze=changing.get(cell, ""),
             statistics={label: values.get(cell, math.nan) for label, values in own.items()},
         )
@@ -169,13 +169,13 @@ def summarise(specs: Sequence[TrialSpec], rows: Iterable[Mapping[str, Any]]) -> 
     ]
 
 
-def _saved(saved: Rows, cost: str, cell: str, spec: TrialSpec, described: Mapping[str, Rows]) -> float | None:
+def _share_saved(saved: Rows, cost: str, cell: str, spec: TrialSpec, described: Mapping[str, Rows]) -> float | None:
     if cell == spec.baseline_id:
         return 0.0 if described[cost][cell]["n"] else None
-    return _known(saved[cost, cell]["saved"]) if described[cost][cell]["n"] else None
+    return _number_or_none(saved[cost, cell]["saved"]) if described[cost][cell]["n"] else None
 
 
-def _known(value: float) -> float | None:
+def _number_or_none(value: float) -> float | None:
     return None if math.isnan(value) else float(value)
 
 

@@ -61,7 +61,7 @@ def at_best_rate(frame: pd.DataFrame, specs: Mapping[str, TrialSpec], n_seeds: i
     baselines = {cell: best.get(specs[cell].at_rate(1.0).baseline_id, "") for cell in best.values()}
     return kept.assign(
         baseline=kept["cell"].map(baselines),
-        setup=kept["cell"].map({cell: _said(cell, best, baselines, specs, seeds[:n]) for cell in best.values()}),
+        setup=kept["cell"].map({cell: _setup(cell, best, baselines, specs, seeds[:n]) for cell in best.values()}),
     )
 
 
@@ -79,7 +79,7 @@ def with_own_rates(frame: pd.DataFrame, specs: Mapping[str, TrialSpec]) -> pd.Da
     return frame.assign(baseline=next(iter(baselines.values())), setup=f"each at its own lr ({_rates(specs.values())})")
 
 
-def _said(
+def _setup(
     cell: str, best: Mapping[str, str], baselines: Mapping[str, str], specs: Mapping[str, TrialSpec], seeds: list[int]
 ) -> str:
     """`each at its best lr (none 5e-05, first 2+E 0.0001), chosen on the seeds 0, 1, which the answer does not use`."""

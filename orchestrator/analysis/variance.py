@@ -58,7 +58,7 @@ def anova(frame: pd.DataFrame, factors: Sequence[str], value: str = "score") -> 
     refuse_twice(rows)
     scores = numbers(rows, value)
     total = float(((scores - scores.mean()) ** 2).sum()) if len(scores) else 0.0
-    dummies, dropped = _kept(rows, factors)
+    dummies, dropped = _separable_dummies(rows, factors)
     if not dummies or total <= 1e-24 * max(1.0, float((scores**2).sum())):
         reason = "all scores are equal" if dummies else ""
         return Anova(pd.DataFrame(columns=_COLUMNS), dropped | dict.fromkeys(dummies, reason), len(rows), float("nan"))
@@ -77,7 +77,7 @@ def anova(frame: pd.DataFrame, factors: Sequence[str], value: str = "score") -> 
     return Anova(table[_COLUMNS], dropped, len(rows), 1 - residual / total)
 
 
-def _kept(rows: pd.DataFrame, factors: Sequence[str]) -> tuple[dict[str, Floats], dict[str, str]]:
+def _separable_dummies(rows: pd.DataFrame, factors: Sequence[str]) -> tuple[dict[str, Floats], dict[str, str]]:
     """Dummy columns (rows, levels - 1) of the factors that can be told apart, and why the others cannot."""
     dummies: dict[str, Floats] = {}
     dropped: dict[str, str] = {}

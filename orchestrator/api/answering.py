@@ -87,14 +87,14 @@ def overrides(plan: DecisionPlan, used: DecisionPlan) -> str:
     """What was asked other than the sweep asks, in a sentence; empty if nothing."""
     names = {field.name: field.name.replace("_", " ") for field in fields(plan)}
     changes = [
-        f"{phrase} {_said(getattr(used, name))} instead of the sweep's {_said(getattr(plan, name))}"
+        f"{phrase} {_plain_value(getattr(used, name))} instead of the sweep's {_plain_value(getattr(plan, name))}"
         for name, phrase in names.items()
         if getattr(used, name) != getattr(plan, name)
     ]
     return f"Asked with {', '.join(changes)}." if changes else ""
 
 
-def _said(value: object) -> str:
+def _plain_value(value: object) -> str:
     return "own choice" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 

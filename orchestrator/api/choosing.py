@@ -118,7 +118,7 @@ def _with_model(choice: Choice, planned: PlannedQuestion, launch: Launch) -> Cho
     if not any(answer.freeze is not None for answer in choice.answers):
         likely = next((answer.decided_by.by_estimate for answer in choice.answers), None)
         if options.export != BEST or likely is None:
-            launch.say(f"model   nothing is exported, as nothing is decided{_instead(likely)}")
+            launch.say(f"model   nothing is exported, as nothing is decided{_export_hint(likely)}")
             return choice
         freeze = str(likely["freeze"])
         launch.say(f"model   {freeze}: by its mean loss, {likely['loss']:z.2f} points; it is not decided")
@@ -135,7 +135,7 @@ def _options(options: ChooseOptions | str, others: dict[str, Any]) -> ChooseOpti
     return ChooseOptions(data=options, **others) if isinstance(options, str) else options
 
 
-def _instead(likely: Mapping[str, Any] | None) -> str:
+def _export_hint(likely: Mapping[str, Any] | None) -> str:
     """What `--export best` would export."""
     if likely is None:
         return " and no freeze loses so little by its mean"

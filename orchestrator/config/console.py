@@ -162,14 +162,14 @@ def _ending(error: Exception) -> tuple[str, int]:
     if is_out_of_memory(error):
         return NO_MEMORY, 1
     if isinstance(error, PermafrostError):
-        return _told(str(error)), error.exit_code
+        return _with_count(str(error)), error.exit_code
     if isinstance(error, OSError) and error.errno in _OF_FILES and error.filename is not None:
         return f"error: {one_line(str(error.filename))}: {error.strerror}.", _OF_FILES[error.errno]
     what = f"{type(error).__name__}: {one_line(str(error))}"
     return f"internal error: {what}. Run it again with --debug and report the traceback.", INTERNAL
 
 
-def _told(message: str) -> str:
+def _with_count(message: str) -> str:
     """An error message, with the number of its problems if it has several: one of several lines of a file is one."""
     problems = _by_cause(message.split("\n"))
     message = "\n".join(problems)
@@ -196,11 +196,11 @@ def _by_cause(problems: Sequence[str]) -> list[str]:
         elif not (more and len(causes) == 1 and _MORE.fullmatch(problem)):
             causes[problem, ""] = []
     unlisted = more if len(causes) == 1 else 0
-    return [f"{file}:{lines[0]}: {what}{_likewise(lines[1:], unlisted)}" if lines else file
+    return [f"{file}:{lines[0]}: {what}{_further_lines(lines[1:], unlisted)}" if lines else file
             for (file, what), lines in causes.items()]  # fmt: skip
 
 
-def _likewise(lines: Sequence[str], unlisted: int) -> str:
+def _further_lines(lines: Sequence[str], unlisted: int) -> str:
     """` Likewise lines 3, 4 and 9 more.`; empty without another line."""
     named, others = ", ".join(lines[:_MOST_NAMED]), max(len(lines) - _MOST_NAMED, 0) + unlisted
     return (

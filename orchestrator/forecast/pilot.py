@@ -123,7 +123,7 @@ def run_pilots(
     of `specs`. Raises MissingError.
     """
     keys = {spec: _key(spec, threads, gpu=gpu) for spec in specs}
-    results = {spec: result for spec, key in keys.items() if (result := _kept(key)) is not None}
+    results = {spec: result for spec, key in keys.items() if (result := _cached_timing(key)) is not None}
     if results:
         say(f"pilot   {counted(len(results), 'shape')} timed here before")
     if unmeasured := [spec for spec in specs if spec not in results]:
@@ -156,7 +156,7 @@ def _run(
                     if line.startswith("{"):
                         results.append(json.loads(line))
                         _keep(keys[specs[len(results) - 1]], results[-1])
-                        say(f"pilot   {len(results)} of {len(small)}: {_said(specs[len(results) - 1], results[-1])}")
+                        say(f"pilot   {len(results)} of {len(small)}: {_line(specs[len(results) - 1], results[-1])}")
                 process.wait()
             finally:
                 is_late = timer.finished.is_set()
@@ -179,7 +179,7 @@ def _key(spec: TrialSpec, threads: int, *, gpu: bool) -> str:
     return sha256(repr((small, threads, device, loaded().to_json())).encode()).hexdigest()
 
 
-def _kept(key: str) -> dict[str, float] | None:
+def _cached_timing(key: str) -> dict[str, float] | None:
     folder = existing_folder(_KIND, key)
     with suppress(OSError, ValueError):
         if folder is not None and time.time() - (folder / _FILE).stat().st_mtime < KEPT_S:
@@ -193,7 +193,7 @@ def _keep(key: str, result: Mapping[str, float]) -> None:
         write_json(node_folder(_KIND, key, 1 << 12) / _FILE, result, key)
 
 
-def _said(spec: TrialSpec, result: Mapping[str, float]) -> str:
+def _line(spec: TrialSpec, result: Mapping[str, float]) -> str:
     setting = f"{spec.data.name} {strip_and_word(spec.freeze.label, spec.model.n_layers)}"
     return f"{setting}, {1_000 * result['train_s'] / steps_an_epoch(pilot_spec(spec)):.0f} ms a step"
 

@@ -136,11 +136,11 @@ goal:
     def rates_text(self, rates: Sequence[float], depths: Sequence[int]) -> str:
         """The sweep that tries learning rates, with nothing frozen and at these depths, on seeds of its own."""
         freezes = ", ".join(_freeze(depth) for depth in (NOTHING, *depths))
-        return self._beside("rates-", [f"freeze: [{freezes}]", f"optim.lr: {list(rates)}"], RATE_SEEDS)
+        return self._sweep_text_over("rates-", [f"freeze: [{freezes}]", f"optim.lr: {list(rates)}"], RATE_SEEDS)
 
     def baseline_text(self, seeds: Sequence[int]) -> str:
         """The sweep of nothing frozen under the first seeds, which the question's own sweep uses again."""
-        return self._beside("baseline-", ["cases:", self._nothing_frozen()], seeds)
+        return self._sweep_text_over("baseline-", ["cases:", self._nothing_frozen()], seeds)
 
     def _space(self) -> str:
         """The freezes: the embeddings, then every depth; with rates of their own each as a case."""
@@ -161,7 +161,7 @@ goal:
         rate = self.rates.get(NOTHING, self.recipe["optim"]["lr"])
         return f"  - {{freeze: none, optim.lr: {rate!r}}}"
 
-    def _beside(self, word: str, space: Sequence[str], seeds: Sequence[int]) -> str:
+    def _sweep_text_over(self, word: str, space: Sequence[str], seeds: Sequence[int]) -> str:
         """A sweep with the recipe of the question, named after it, over lines of YAML as its space."""
         lines = "\n".join(f"  {line}" for line in space)
         return f"""name: {self.name.replace("choose-", word, 1)}

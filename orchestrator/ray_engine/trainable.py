@@ -200,9 +200,9 @@ class TrialTrainable(tune.Trainable):  # type: ignore[misc]  # Ray has no types 
         if self._records is None:
             raise WornWorkerError(f"the memory of {self._label} was not freed, or its GPU answers no longer")
         set_process_title(f"ray::{self._label}")  # what Ray's dashboard and `ps` list
-        return {STEP: self._made()}
+        return {STEP: self._next_step()}
 
-    def _made(self) -> Step:
+    def _next_step(self) -> Step:
         assert self._records is not None, "a worker without a trial raises"
         try:
             with reported_to(self._report):

@@ -225,12 +225,12 @@ def _fault(case: Case) -> str | None:
                 _keep_failure(digest, error)
                 raise RecordingError(f"CUDA error: recorded steps fail: {error}") from error
             wait_for(case.device)  # raises where CUDA answers no longer: then this process has to end
-            return _said(mode, f"it failed ({reason(error)})")
+            return _noted_fault(mode, f"it failed ({reason(error)})")
         if kept is not None:
             with suppress(OSError):
                 write_json(kept, found, digest)
     verdict = _as_fault(found)
-    return _said(mode, verdict) if verdict else verdict
+    return _noted_fault(mode, verdict) if verdict else verdict
 
 
 def _as_fault(found: Any) -> str | None:
@@ -241,7 +241,7 @@ def _as_fault(found: Any) -> str | None:
     return Tried(*found).fault
 
 
-def _said(mode: StepMode, fault: str) -> str:
+def _noted_fault(mode: StepMode, fault: str) -> str:
     note(f"training steps on this node do not run as {mode!r}: {fault}")
     return fault
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 import typer
 
-from orchestrator.config.console import SafeConsole, _told, reported, say, sibling_command, stderr
+from orchestrator.config.console import SafeConsole, _with_count, reported, say, sibling_command, stderr
 from orchestrator.config.notebook import NotebookOutput, ShownInCell, notebook_output
 from tests.examples import each
 from trials.errors import ModelError
@@ -160,10 +160,12 @@ def test_what_a_stream_cannot_write_is_drawn_in_ascii(encoding: str, shown: str)
 
 def test_lines_of_a_file_that_are_wrong_for_one_cause_are_one_error() -> None:
     lines = [f"a.csv:{n}: a row has 5 columns. Fix it." for n in range(2, 9)]
-    assert _told("\n".join([*lines, "... and 60 more broken lines."])) == (
+    assert _with_count("\n".join([*lines, "... and 60 more broken lines."])) == (
         "error: a.csv:2: a row has 5 columns. Fix it. Likewise lines 3, 4, 5, 6, 7 and 61 more."
     )
-    assert _told("a.csv:2: x.\na.csv:9: x.\nb.csv:2: x.") == "2 errors:\na.csv:2: x. Likewise line 9.\nb.csv:2: x."
+    assert (
+        _with_count("a.csv:2: x.\na.csv:9: x.\nb.csv:2: x.") == "2 errors:\na.csv:2: x. Likewise line 9.\nb.csv:2: x."
+    )
 
 
 def test_where_nothing_is_installed_the_next_command_is_a_module(

@@ -158,7 +158,7 @@ def _selection(repo: Repo, config: str | None, files: Collection[str]) -> dict[s
         return {"name": config} if config else {}
     configs = sorted({match[1] for match in exported})
     if config is None and len(configs) > 1:
-        raise DataError(_several(repo, configs))
+        raise DataError(_several_configurations(repo, configs))
     config = config or configs[0]
     if config not in configs:
         raise DataError(f"{repo}: configuration: {unknown(config, configs)}")
@@ -205,11 +205,11 @@ def _about_config(error: ValueError, repo: Repo, selection: dict[str, str]) -> s
         return explain(error, repo)
     configs = [first or second for first, second in re.findall(r"'([^']*)'|\"([^\"]*)\"", listed[1] or listed[2])]
     if "name" not in selection:
-        return _several(repo, sorted(configs))
+        return _several_configurations(repo, sorted(configs))
     return f"{repo}: configuration: {unknown(selection['name'], configs)}"
 
 
-def _several(repo: Repo, configs: Sequence[str]) -> str:
+def _several_configurations(repo: Repo, configs: Sequence[str]) -> str:
     return (
         f"{repo} has several configurations; name one of {', '.join(configs)}, as {repo.name}/{configs[0]} or with "
         "`config` in a sweep file."
