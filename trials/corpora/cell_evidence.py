@@ -25,7 +25,6 @@ _small_ways = (
     re.compile(r"(?P<prefix>[bieslum])[-_:](?P<type>.+)"),  # b-per beside o or O
     *(re.compile(way.pattern.replace("BIESLUM", "bieslum")) for way in _other_ways[:2]),
 )
-_after_small_o = (*_small_ways, re.compile(r"(?P<prefix>[BIESLUM])[-_:](?P<type>.+)"))
 
 
 class Tag(NamedTuple):
@@ -37,13 +36,16 @@ class Tag(NamedTuple):
 
 def spellings_of(tags: Iterable[str]) -> dict[str, str]:
     """How tags of spans are read that are all written in one other way: as letters without a type, with the type
-    first, with another sign between the two, or in small letters.
+    first, with another sign between the two, in small letters, or with another tag for `O`.
     """
     tags = {*tags}
+    others = [tag for tag in tags if not is_span_tag(tag)]
+    if OUTSIDE not in tags and len(others) == 1 and any(tag.startswith("B-") for tag in tags):
+        return {others[0]: OUTSIDE}
     outside = OUTSIDE if OUTSIDE in tags else "o"
     inside = tags - {outside}
-    ways = (*_other_ways, *_small_ways) if outside == OUTSIDE else _after_small_o
-    for way in ways if inside < tags and (outside != OUTSIDE or not any(map(is_span_tag, inside))) else ():
+    ways = (*_other_ways, *_small_ways) if outside == OUTSIDE else (*_small_ways, _other_ways[-1])
+    for way in ways if inside < tags and not any(map(is_span_tag, inside)) else ():
         if inside and all(matches := [way.fullmatch(tag) for tag in inside]):
             parts = [match.groupdict() for match in matches if match]
             read = (f"{part['prefix'].upper()}-{part.get('type', _UNNAMED)}" for part in parts)
@@ -54,6 +56,12 @@ def spellings_of(tags: Iterable[str]) -> dict[str, str]:
 def is_span_tag(tag: str) -> bool:
     """Whether a tag is `O` or a prefix and a type."""
     return parse_tag(tag) is not None
+
+
+def are_several_tags(cell: str) -> bool:
+    """Whether a cell holds several tags of spans, with any sign between them."""
+    tags = [tag for tag in re.split(r"[^\w-]+|_", cell) if tag]
+    return len(tags) > 1 and all(map(is_span_tag, tags))
 
 
 def meant_tag(tag: str) -> str | None:
@@ -79,7 +87,7 @@ class TagEvidence:
     Attributes:
         spans: Share of the words whose tag is one of spans, slips like `B_ORG` included.
         has_prefixes: Whether any tag is a prefix and a type.
-        outside: Share of the words with the tag `O`.
+        outside: Share of the words with the tag `O`, or `o`.
         n_tags: How many tags there are.
     """
 
@@ -95,7 +103,8 @@ class TagEvidence:
         tags = {spellings.get(tag, tag): n for tag, n in tags.items()}
         spans = sum(n for tag, n in tags.items() if is_span_tag(tag) or meant_tag(tag) is not None)
         prefixed = any(tag[1:2] == "-" and is_span_tag(tag) for tag in tags)
-        return cls(spans / total, prefixed, tags.get("O", 0) / total, len(tags))
+        outside = tags.get(OUTSIDE, tags.get(OUTSIDE.lower(), 0))
+        return cls(spans / total, prefixed, outside / total, len(tags))
 
     @property
     def are_spans(self) -> bool:

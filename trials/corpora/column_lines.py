@@ -10,27 +10,16 @@ from typing import NamedTuple
 
 from trials.corpora.documents import DOCUMENT
 
-CONLLU_COLUMNS = (
-    "id",
-    "form",
-    "lemma",
-    "upos",
-    "xpos",
-    "feats",
-    "head",
-    "deprel",
-    "deps",
-    "misc",
-)  # of a treebank, between tabs
+# Of a treebank, between tabs.
+CONLLU_COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 WORD_RANGE = re.compile(r"\d+[-.]\d+")
 _gaps, _tab = re.compile("[ \t]+"), re.compile("\t")
 _HEADER = frozenset((  # names of columns, where a first line holds nothing else
     "id", "index", "sent_id", "sentence_id", "word", "words", "token", "tokens", "form", "text", "lemma", "tag", "tags",
-    "label", "labels", "pos", "upos", "xpos", "chunk", "ner", "ner_tag", "ner_tags", "bio", "iob",
-    "ne-coarse-lit", "ne-coarse-meto", "ne-fine-lit", "ne-fine-meto", "ne-fine-comp", "ne-nested", "nel-lit",
-    "nel-meto", "misc",  # of CLEF-HIPE
+    "label", "labels", "pos", "upos", "xpos", "chunk", "ner", "ner_tag", "ner_tags", "bio", "iob", "misc",
 ))  # fmt: skip
-_key = re.compile(r"#\s*[\w.-]+\s*=\s")  # a comment between any two lines: `# language = en`
+_hipe = re.compile(r"nel?-[a-z-]+|nel?")  # columns of CLEF-HIPE: NE-COARSE-LIT, NEL-METO
+_key = re.compile(r"#\s*[\w.:-]+\s*=\s")  # a comment between any two lines: `# language = en`
 _sentence_end = re.compile(r"(?:^|\|)EndOfSentence(?:\||$)")  # in the last column, of CLEF-HIPE
 _note = re.compile("#+ ")  # how a comment starts that may have as many columns as a line of a word
 _surely_tag = re.compile("#|O|[BIESLU]-.+")  # the Penn Treebank's own tag of the word "#", and tags of spans
@@ -82,7 +71,7 @@ def is_empty_token(cells: Sequence[str]) -> bool:
 def header_line(lines: Sequence[str]) -> list[str]:
     """The names of the columns, where the first line holds them; none where it does not."""
     cells = _gaps.split(next((line for line in lines if line.strip()), "").strip().lower())
-    return cells if len(cells) > 1 and set(cells) <= _HEADER else []
+    return cells if len(cells) > 1 and all(cell in _HEADER or _hipe.fullmatch(cell) for cell in cells) else []
 
 
 def _without_header(blocks: Blocks, tag: int) -> Blocks:

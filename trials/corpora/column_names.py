@@ -21,8 +21,8 @@ PAIRS = (
 ALIASES = {
     "text": ("text", "sentence", "sentence1", "premise", "question1", "question", "review", "comment", "tweet",
              "utterance", "utt", "content", "body", "message", "document", "text_a"),
-    "label": ("label", "labels", "class", "category", "target", "sentiment", "intent", "polarity", "gold_label", "y",
-              "is_duplicate", "score", "similarity", "quality", "stars", "rating"),
+    "label": ("label", "labels", "class", "category", "target", "sentiment", "stance", "intent", "polarity",
+              "gold_label", "y", "is_duplicate", "score", "similarity", "quality", "stars", "rating"),
     "tokens": ("tokens", "words", "forms", "sentence", "text"),
     "tags": ("ner_tags", "tags", "pos_tags", "upos", "labels", "ner", "bio_tags", "bio", "iob"),
 }  # fmt: skip

@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 from trials.corpora.broken_lines import convert_all
 from trials.corpora.split_names import is_whole
 from trials.errors import DataError
-from trials.outside.plain_files import NotPlainError, Stamp, digest_of, stamp_of
+from trials.outside.plain_files import Stamp, digest_of, stamp_of
 from trials.plugins.registry import Registry
 from trials.spec import Columns, DataSpec, Files
 
@@ -129,8 +129,6 @@ def fingerprint(train: Files, dev: Files, test: Files, mismatched: Files = ()) -
 def _digest(path: str, split: str) -> bytes:
     try:
         return digest_of(path)
-    except NotPlainError as error:
-        raise DataError(f"{path}: the {split} split is {error.strerror}. Save it as a file of its own.") from error
     except OSError as error:
         raise DataError(f"{path}: the {split} split cannot be read ({error.strerror}).") from error
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 DOCUMENT = "-DOCSTART-"  # a line of its own between the documents of CoNLL-2003
 # `# newdoc id = X`, `#begin document (X); part 000` of CoNLL-2012, `# doc_id = X` before each sentence; and ids.
-_comment = re.compile(r"#\s*(newdoc|begin document|doc_?id|document_id|sent_id)\b(?:\s+id)?\s*=?\s*(.*?)\s*$")
+_comment = re.compile(r"#\s*(?:\w+:)?(newdoc|begin document|doc_?id|document_id|sent_id)\b(?:\s+id)?\s*=?\s*(.*?)\s*$")
 # How ids end: in the numbers of paragraph and sentence (-p2s1), in one number, or in two (5.150, or a range 006-014).
 _ENDS = (
     re.compile(r"(.+?)[-_.,/]*p[-_.]?(\d+)[a-z]?[-_.]?s[-_.]?(\d+)[a-z]?"),

@@ -70,7 +70,7 @@ def cleaned(corpus: Corpus, name: str, *, regression: bool, label_none: str | No
         raise DataError(f"{name}: label_none (--label-none): {unknown(label_none, sorted(every), in_file=True)}")
     for none in sorted(every & {*_NONE, label_none}):
         is_asked = none and label_none is not None
-        if none != label_none if is_asked else not _is_none(name, none, train, regression=regression):
+        if none != label_none if is_asked else not _is_none(name, none, train, splits, regression=regression):
             continue
         kept = {
             split: [item for item in items if getattr(item, "label", "O") != none] for split, items in splits.items()
@@ -141,7 +141,9 @@ def _refuse_twins(name: str, counts: Mapping[str, int], spellings: Mapping[str, 
         )
 
 
-def _is_none(name: str, label: str, train: Mapping[str, int], *, regression: bool) -> bool:
+def _is_none(
+    name: str, label: str, train: Mapping[str, int], splits: Mapping[str, Sequence[Item]], *, regression: bool
+) -> bool:
     """Whether a label says that there is none. Raises UnclearError: nobody can tell."""
     others = {other for other in train if other not in _NONE or other == "-1" != label}
     share = train.get(label, 0) / (sum(train.values()) or 1)
@@ -160,7 +162,9 @@ def _is_none(name: str, label: str, train: Mapping[str, int], *, regression: boo
         is_clear = is_rare and len(others) > 1 and not codes  # NA is a country beside DE and FR
     if not is_clear:
         listed = ", ".join(quoted(other) for other in sorted(others)[:5])
-        ways = [{"label_none": label}, {"label_none": NO_PAIR}]
+        left = {split: {*map(labels_of, items)} - {(label,)} for split, items in splits.items()}
+        reads = len(left["train"]) > 1 and all(left[split] for split, items in splits.items() if items)
+        ways = [*([{"label_none": label}] if reads else []), {"label_none": NO_PAIR}]
         raise UnclearError(
             f"{name}: is the label {quoted(label)} beside {listed} a class, or is it none? {share:.0%} of the train "
             f"texts have it. With `label_none: {NO_PAIR}` it is a class.",

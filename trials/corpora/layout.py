@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from trials.corpora.corpus import CORPUS_FORMATS, labels_of
-from trials.corpora.recognisers import BINARY, matches, recognised
+from trials.corpora.recognisers import matches, recognised
 from trials.corpora.split_names import split_of_suffix
-from trials.corpora.text_file import read_lines
+from trials.corpora.text_file import BINARY, read_lines
 from trials.errors import ConfigError, DataError, UnclearError, beginning, quoted
 from trials.plugins.registry import Registry
 from trials.spec import Columns, Files
@@ -123,7 +123,7 @@ def layout_by_name(format_: str | None, given: Columns | None, task: Columns | N
 
 
 def _is_readable(path: str) -> bool:
-    how = FORMAT_LAYOUTS.get(FORMATS.get(_suffix(Path(path)), ""))
+    how = FORMAT_LAYOUTS.get(FORMATS.get(suffix_of(Path(path)), ""))
     if (how is not None and not how.is_text) or not Path(path).is_file():
         return False
     with suppress(DataError):
@@ -137,7 +137,7 @@ def _format(path: Path, by_suffix: str, given: Columns | None, task: Columns | N
     asks_texts = any(columns is not None and columns.text not in (None, "text") for columns in (given, task))
     found = recognised(path)
     if found is None:
-        if _suffix(path) in _OPEN and not split_of_suffix(path.name) and len(read_lines(path)) >= _FEW:
+        if suffix_of(path) in _OPEN and not split_of_suffix(path.name) and len(read_lines(path)) >= _FEW:
             raise unclear_format(path)
         return by_suffix, []
     format_ = found.reads
@@ -175,7 +175,8 @@ def _reads(path: Path, format_: str) -> bool:
     return 1 < len({*labels}) <= len(labels) / 2
 
 
-def _suffix(path: Path) -> str:
+def suffix_of(path: Path) -> str:
+    """The suffix of a file's name, in small letters, without that of gzip."""
     return Path(path.name.removesuffix(".gz")).suffix.lower()
 
 

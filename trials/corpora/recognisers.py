@@ -17,15 +17,8 @@ from itertools import groupby, takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from trials.corpora.cell_evidence import TagEvidence, are_classes, is_span_tag
-from trials.corpora.column_lines import (
-    CONLLU_COLUMNS,
-    Blocks,
-    column_blocks,
-    header_line,
-    is_numbered,
-    usual_width,
-)
+from trials.corpora.cell_evidence import TagEvidence, are_classes, are_several_tags
+from trials.corpora.column_lines import CONLLU_COLUMNS, Blocks, column_blocks, header_line, is_numbered, usual_width
 from trials.corpora.column_names import KNOWN_NAMES
 from trials.corpora.documents import DOCUMENT
 from trials.corpora.table_rows import csv_delimiter, is_divided, objects_of, text_rows
@@ -195,12 +188,8 @@ def _has_tabs_and_spaces(sample: Sample) -> bool:
 def _spans_at(sample: Sample) -> int | None:
     """The column between tabs that holds tags of spans, one a cell."""
     columns = {i: sample.column(i) for i in range(sample.width)}
-    alone = {i: cells for i, cells in columns.items() if 2 * sum(map(_are_several_tags, cells)) <= len(cells)}
+    alone = {i: cells for i, cells in columns.items() if 2 * sum(map(are_several_tags, cells)) <= len(cells)}
     return next((i for i, cells in alone.items() if TagEvidence.of(Counter(cells)).are_spans), None)
-
-
-def _are_several_tags(cell: str) -> bool:
-    return " " in cell and all(map(is_span_tag, cell.split(" ")))
 
 
 def _is_broken_into_sentences(sample: Sample, most: int) -> bool:
@@ -316,10 +305,6 @@ RECOGNISERS = (
         way_out="Write its tokens and tags a line, or text and label of what was accepted as CSV",
     ),
     Recogniser(
-        "Git LFS pointer", lambda sample: sample.first().startswith("version https://git-lfs"), "its first line",
-        way_out="The data are elsewhere: `git lfs pull`",
-    ),
-    Recogniser(
         "XML or HTML", lambda sample: re.match(r"\s*<(\?xml|!DOCTYPE|html|\w+>)", sample.first(), re.I) is not None,
         "its first line", way_out="Write a row per text as CSV or JSON lines, or a word and its tag a line",
     ),
@@ -330,17 +315,6 @@ RECOGNISERS = (
     Recogniser("JSON lines", _is_json_lines, "one JSON object a line", "jsonl"),
     Recogniser("JSON array", lambda sample: sample.array is not None, "JSON objects in one array", "jsonl"),
 )  # fmt: skip
-# Suffixes and first bytes of files that hold no text.
-BINARY = {
-    ".xlsx": "Save the sheet as CSV (UTF-8).", ".xls": "Save the sheet as CSV (UTF-8).",
-    ".ods": "Save the sheet as CSV (UTF-8).", ".zip": "Unpack it: `unzip FILE`.", ".bz2": "Unpack it: `bunzip2 FILE`.",
-    ".xz": "Unpack it: `unxz FILE`.", ".zst": "Unpack it: `unzstd FILE`.", ".7z": "Unpack it.",
-    ".tar": "Unpack it: `tar xf FILE`.", ".tgz": "Unpack it: `tar xf FILE`.", ".rar": "Unpack it.",
-    ".spacy": "Write its words and tags a line: `token.text` and `token.ent_iob_`-`token.ent_type_` of spaCy's DocBin.",
-    ".arrow": "Write it as Parquet: `datasets.Dataset.from_file(FILE).to_parquet(...)`.",
-    ".feather": "Write it as Parquet or CSV.", ".pkl": "Write it as CSV or Parquet.",
-    ".pickle": "Write it as CSV or Parquet.", ".sqlite": "Export the table as CSV.", ".db": "Export the table as CSV.",
-}  # fmt: skip
 
 
 def recognised(path: Path) -> Recogniser | None:

@@ -9,7 +9,7 @@ scheme is detected, a few tags that break it cost nothing, and are counted; a sc
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
 from typing import Literal, NamedTuple
@@ -21,6 +21,7 @@ from trials.errors import DataError, quoted
 from trials.spec import Scheme
 
 Written = Literal["iob1", "iob2", "bioes", "io"]
+_LETTERS: dict[Written, str] = {"iob1": "BI", "iob2": "BI", "bioes": "BIES", "io": "I"}
 
 
 class Fault(NamedTuple):
@@ -50,9 +51,7 @@ class SchemeReading:
         """What to know about it: a scheme other than IOB2, and tags that break it."""
         notes = []
         if self.spelling is not None:
-            notes.append(
-                f"all tags of spans are written like {self.spelling[0]!r}, which is read as {self.spelling[1]!r}."
-            )
+            notes.append(f"tags are written like {self.spelling[0]!r}, which is read as {self.spelling[1]!r}.")
         if self.scheme == "iob1":
             notes.append(
                 "the tags are IOB1: a span begins with I-, and with B- only behind another one of its type. They are "
@@ -77,7 +76,7 @@ def read_scheme(sentences: Sequence[Sentence], scheme: Scheme) -> SchemeReading:
         written,
         sum(pairs[pair] for pair in faults),
         next((where for where, _ in _broken(sentences, faults)), ""),
-        next(iter(sorted(spellings.items(), key=lambda pair: (pair[1] == OUTSIDE, pair))), None),
+        min(spellings.items(), key=lambda pair: (pair[1] == OUTSIDE, pair), default=None),
     )
 
 
@@ -121,48 +120,29 @@ def _respelled(sentences: Sequence[Sentence]) -> tuple[Sequence[Sentence], dict[
 def _parts(sentences: Sequence[Sentence], scheme: Scheme) -> dict[str, Tag]:
     """Each tag in its parts. Raises BrokenLinesError: some are no span tags."""
     tags = sorted({tag for sentence in sentences for tag in sentence.tags})
-    parsed = {tag: parse_tag(tag) or (Tag("I", tag) if scheme == "io" else None) for tag in tags}
+    bare = (lambda tag: Tag(OUTSIDE, "") if tag == "o" else Tag("I", tag)) if scheme == "io" else lambda tag: None
+    parsed = {tag: parse_tag(tag) or bare(tag) for tag in tags}
     _refuse_bad_tags(sentences, {tag for tag, parts in parsed.items() if parts is None})
     return {tag: parts for tag, parts in parsed.items() if parts is not None} | {OUTSIDE: Tag(OUTSIDE, "")}
 
 
-def _io(first: Tag, tag: Tag) -> Fault | None:
-    del first
-    return Fault(1, "is not a tag of IO, whose tags are O and I- with a type") if tag.prefix in "BES" else None
-
-
-def _iob1(first: Tag, tag: Tag) -> Fault | None:
-    if tag.prefix in "ES":
-        return Fault(1, "is not a tag of IOB1, whose tags are O and B-/I- with a type")
-    if tag.prefix == "B" and not _continues(first, tag):
-        return Fault(1, f"does not follow a {tag.type}, and only there does IOB1 have a B-")
-    return None
-
-
-def _iob2_rule(first: Tag, tag: Tag) -> Fault | None:
-    if tag.prefix in "ES":
-        return Fault(1, "is not a tag of IOB2, whose tags are O and B-/I- with a type")
-    if tag.prefix == "I" and not _continues(first, tag):
-        return Fault(1, f"has no preceding B-{tag.type}")
-    return None
-
-
-def _bioes(first: Tag, tag: Tag) -> Fault | None:
-    continues = tag.prefix in "IE" and _continues(first, tag)
-    if first.prefix in "BI" and not continues:
+def _fault(scheme: Written, first: Tag, tag: Tag) -> Fault | None:
+    """The rule of a scheme that a tag behind another one breaks."""
+    letters, continues = _LETTERS[scheme], _continues(first, tag)
+    if tag.prefix not in (OUTSIDE, *letters):
+        tags = "/".join(f"{letter}-" for letter in letters)
+        return Fault(1, f"is not a tag of {scheme.upper()}, whose tags are O and {tags} with a type")
+    if scheme == "bioes" and first.prefix in "BI" and not (tag.prefix in "IE" and continues):
         return Fault(0, f"is never ended by an E-{first.type} or L-{first.type}")
-    if tag.prefix in "IE" and not continues:
+    if scheme in ("iob2", "bioes") and tag.prefix in "IE" and not continues:
         return Fault(1, f"has no preceding B-{tag.type}")
+    if scheme == "iob1" and tag.prefix == "B" and not continues:
+        return Fault(1, f"does not follow a {tag.type}, and only there does IOB1 have a B-")
     return None
 
 
 def _continues(first: Tag, tag: Tag) -> bool:
     return first.prefix in "BI" and first.type == tag.type
-
-
-RULES: dict[Written, Callable[[Tag, Tag], Fault | None]] = {
-    "iob1": _iob1, "iob2": _iob2_rule, "bioes": _bioes, "io": _io,
-}  # fmt: skip
 
 
 def _iob2(first: Tag, tag: Tag) -> str:
@@ -176,7 +156,7 @@ Faults = dict[tuple[str, str], Fault]
 
 
 def _faults(scheme: Written, parts: dict[str, Tag], pairs: Counter[tuple[str, str]]) -> Faults:
-    faults = {pair: RULES[scheme](parts[pair[0]], parts[pair[1]]) for pair in pairs}
+    faults = {pair: _fault(scheme, parts[pair[0]], parts[pair[1]]) for pair in pairs}
     return {pair: fault for pair, fault in faults.items() if fault is not None}
 
 

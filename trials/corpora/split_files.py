@@ -8,17 +8,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from trials.corpora.corpus import SPLITS
-from trials.corpora.layout import FORMATS, MORE_FORMATS, unclear_format
-from trials.corpora.recognisers import BINARY, Recogniser, matches, recognised
-from trials.corpora.split_names import (
-    SPLIT_WORDS,
-    Splits,
-    by_split,
-    looks_like_split,
-    missing_shards,
-    split_of_suffix,
-)
-from trials.corpora.text_file import read_lines
+from trials.corpora.layout import FORMATS, MORE_FORMATS, suffix_of, unclear_format
+from trials.corpora.recognisers import Recogniser, matches, recognised
+from trials.corpora.split_names import SPLIT_WORDS, Splits, by_split, looks_like_split, missing_shards, split_of_suffix
+from trials.corpora.text_file import BINARY, read_lines
 from trials.errors import DataError, NoDevSplitError
 from trials.spec import Files
 
@@ -27,7 +20,8 @@ _FEWEST_LINES, _NEARLY = 5, 0.95  # of files that belong together line by line, 
 _MOST_PARALLEL = 12  # files of a folder that may belong together line by line
 _MOST_NAMES = 5  # of files or folders, in a message
 _MOST_FILES = 1_000  # of a split, whose paths stand in every row of a store
-_NO_CORPUS = (".md", ".py", ".sh", ".yaml", ".yml", ".log", ".pdf", ".html", ".ann", ".part", ".lock", ".zip", ".tar")
+_NO_CORPUS = (".md", ".py", ".sh", ".yaml", ".yml", ".log", ".pdf", ".html", ".ann", ".part", ".lock")
+_ABOUT = ("readme", "license", "licence")  # names of files about a corpus
 _part = re.compile(r"part-\d+")
 _annotations = re.compile(r"ann|gold|label|tags|xml", re.IGNORECASE)  # in the name of a folder
 
@@ -35,9 +29,9 @@ _annotations = re.compile(r"ann|gold|label|tags|xml", re.IGNORECASE)  # in the n
 def files_in(folder: Path) -> list[Path]:
     """The files of a folder whose suffix is that of a corpus format, by name. Raises DataError."""
     inside = plain_files(folder)
-    files = [path for path in inside if _suffix(path) in FORMATS]
+    files = [path for path in inside if suffix_of(path) in FORMATS]
     if not by_split(files)["train"]:
-        more = [path for path in inside if _suffix(path) in MORE_FORMATS or split_of_suffix(path.name)]
+        more = [path for path in inside if suffix_of(path) in MORE_FORMATS or split_of_suffix(path.name)]
         files = sorted([*files, *more]) if not by_split(more)["train"] else more
     for path in files:
         if path.is_symlink() and not _is_inside(path, folder):
@@ -66,8 +60,10 @@ def in_folder(folder: Path, *, needs_dev: bool) -> Splits:
             f"{folder}: is what `datasets` writes with `save_to_disk`. Write each split as Parquet instead: "
             "`for name, split in load_from_disk(FOLDER).items(): split.to_parquet(f'{name}.parquet')`."
         )
+    if not any(splits.values()):
+        _refuse_missing_shards(files)
     are_parts = all(_part.match(path.name) for path in files)  # of Spark's
-    if not needs_dev and (len(files) == 1 or (files and are_parts)) and not any(splits.values()):
+    if not needs_dev and (len(files) == 1 or (files and are_parts)) and not any(by_split(_data(folder)).values()):
         return Splits(tuple(map(str, files)), ())
     _refuse_standoff(plain_files(folder), splits["train"], folder / "train.tsv")
     if not splits["train"]:
@@ -92,7 +88,7 @@ def unused_notes(folder: Path, used: Splits) -> list[str]:
     """A sentence on the files of a folder that look like a split and are not read; none if there are none."""
     read = {Path(path) for split in used for path in split}
     others = [path.name for path in plain_files(folder) if path not in read and looks_like_split(path.name)]
-    others = [name for name in others if Path(name).suffix.lower() not in _NO_CORPUS]
+    others = [name for name in others if Path(name).suffix.lower() not in (*_NO_CORPUS, ".zip", ".tar")]
     if not others:
         return []
     listed = _some(others)
@@ -100,13 +96,15 @@ def unused_notes(folder: Path, used: Splits) -> list[str]:
     return [f"{listed} {looks} not used. Name the files yourself if {it} should be (--train, --dev, --test FILE)"]
 
 
-def _suffix(path: Path) -> str:
-    return Path(path.name.removesuffix(".gz")).suffix.lower()
-
-
 def plain_files(folder: Path) -> list[Path]:
-    """The files of a folder that are not hidden, nor marks of Spark's, by name. Raises DataError."""
-    return [path for path in entries(folder) if not path.is_dir() and path.name[0] not in "._"]
+    """The files of a folder that are not hidden, nor marks of Spark's, nor about it, by name. Raises DataError."""
+    files = [path for path in entries(folder) if not path.is_dir() and path.name[0] not in "._"]
+    return [path for path in files if path.name.partition(".")[0].lower() not in _ABOUT]
+
+
+def _data(folder: Path) -> list[Path]:
+    """The files of a folder that may hold data, read or not. Raises DataError."""
+    return [path for path in plain_files(folder) if path.suffix.lower() not in _NO_CORPUS]
 
 
 def corpora_inside(folder: Path) -> list[Path]:
@@ -115,7 +113,7 @@ def corpora_inside(folder: Path) -> list[Path]:
     for path in _folders(folder):
         if not path.is_symlink() and found[-1:] != [path] and {*path.parents}.isdisjoint(found):
             is_saved = (path / "dataset_dict.json").is_file()
-            found += [path] if is_saved or by_split(files_in(path))["train"] or in_split_folders(path)["train"] else []
+            found += [path] if is_saved or by_split(_data(path))["train"] or in_split_folders(path)["train"] else []
     return found
 
 
@@ -169,7 +167,8 @@ def _refuse_missing_shards(paths: Sequence[Path]) -> None:
     if missing := missing_shards(paths):
         raise DataError(
             f"{paths[0].parent}: {_some(missing)} {'is' if len(missing) == 1 else 'are'} missing beside "
-            f"{_some([path.name for path in paths])}. Download {'it' if len(missing) == 1 else 'them'} again."
+            f"{_some([path.name for path in paths])}. Download {'it' if len(missing) == 1 else 'them'} again, or say "
+            "that these are all: --train FILE, repeated."
         )
 
 
@@ -183,7 +182,7 @@ def in_split_folders(folder: Path) -> dict[str, list[Path]]:
     for split, folders in by_split([path for path in entries(folder) if path.is_dir()]).items():
         for path in folders[:1] if len(folders) == 1 else ():
             inside = plain_files(path)
-            found[split] = [file for file in inside if _suffix(file) in FORMATS | MORE_FORMATS]
+            found[split] = [file for file in inside if suffix_of(file) in FORMATS | MORE_FORMATS]
             _refuse_standoff(inside, found[split], folder / f"{split}.tsv")
             _refuse_missing_shards(found[split])
             if len(found[split]) > _MOST_FILES:
@@ -240,7 +239,7 @@ def _refuse_standoff(files: Sequence[Path], read: Sequence[Path], joined: Path) 
 
 def _lines(path: Path) -> list[str]:
     with suppress(DataError, OSError):
-        if _suffix(path) not in (*_NO_CORPUS, ".parquet", *BINARY):
+        if suffix_of(path) not in (*_NO_CORPUS, ".parquet", *BINARY):
             return read_lines(path)
     return []
 
@@ -259,7 +258,7 @@ def _are_labels_of(labels: Sequence[str], texts: Sequence[str]) -> bool:
 
 def _refuse_binary(folder: Path) -> None:
     """Raise DataError where the train split, or all there is, is in a file that is not read, with how it could be."""
-    files = [path for path in plain_files(folder) if path.suffix.lower() not in _NO_CORPUS[:-2]]
+    files = _data(folder)
     for path in by_split(files)["train"] or files[: len(files) == 1]:
         suffix = path.suffix.lower()
         if suffix in BINARY:

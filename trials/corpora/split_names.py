@@ -19,7 +19,7 @@ SPLIT_WORDS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     ),
     "test": (("test",), ("testb", "testing", "tst")),
 }
-_SHARD = re.compile(r"(.*?)[-_.](\d+)[-_]of[-_](\d+)(.*)")  # train-00000-of-00002.parquet
+_SHARD = re.compile(r"(.*?)[-_.](\d{1,5})(?:[-_]of[-_](\d+))?([-.].*|)")  # train-00000-of-00002.parquet, train_0.csv
 # trainset, 2016train, TaskATest; where nothing else counts.
 _JOINED = re.compile(r"(train|dev|test|valid|val)(?:set|data|file|split)?")
 _parts_of_words = re.compile(r"[A-Z]?[a-z]+"), re.compile(r"[a-z]+|[A-Z]+")
@@ -87,11 +87,16 @@ def is_whole(files: Sequence[Path]) -> bool:
 
 
 def missing_shards(files: Sequence[Path]) -> list[str] | None:
-    """The names of the shards that some of one file lack; None where these are no shards of one."""
+    """The names of the shards that some of one file lack, by their count, or by a gap in the numbers of splits or
+    parts; None where these are no shards of one.
+    """
     shards = [match for path in files if (match := _SHARD.fullmatch(path.name))]
     if len(shards) != len(files) or len({(match[1], match[3], match[4]) for match in shards}) != 1:
         return None
-    there, n, match = {int(match[2]) for match in shards}, int(shards[0][3]), shards[0]
+    there, match = {int(match[2]) for match in shards}, shards[0]
+    n = int(match[3]) if match[3] else max(there) + (0 in there)
     numbers = range(1, n + 1) if n in there else range(n)
+    if not match[3] and (min(there) > 1 or len(there) == n or ["", *words_of(match[1])][-1] not in {*_ALL, "part"}):
+        return None
     names = (f"{match[1]}{match[0][match.end(1)]}{i:0{len(match[2])}}{match[0][match.end(2) :]}" for i in numbers)
     return [name for i, name in zip(numbers, names, strict=True) if i not in there]

@@ -269,12 +269,21 @@ def column_cells(rows: Sequence[Any], column: str | int) -> list[Any] | None:
     return [row[column] for row in rows if -len(row) <= column < len(row)]
 
 
-def tags_of(cell: str, n: int) -> list[str]:
-    """The tags of a sentence of `n` words that a cell holds: parted by spaces, commas, semicolons or bars."""
-    for parts in (cell.split(" "), *(re.split(rf"\s*{re.escape(sign)}\s*", cell) for sign in ",;|")):
-        if len(parts) == n and not any(part[1:] and part[-1] in ",;|" for part in parts):
-            return parts
-    return cell.split(" ")
+SIGNS = ",;|\t/"  # that part the tags of a sentence in a cell, where spaces do not
+
+
+def parts_of(cell: str, sign: str) -> list[str]:
+    """What a sign parts in a cell."""
+    return re.split(rf"\s*{re.escape(sign)}\s*", cell.strip(f" {sign}"))
+
+
+def words_and_tags(words: str, tags: str) -> tuple[list[str], list[str]]:
+    """What two cells hold of a sentence: words between spaces, or between the sign that parts the tags."""
+    apart = words.split(" ")
+    alike = [(parts_of(words, sign), parts_of(tags, sign)) for sign in SIGNS if len(apart) == 1]
+    ways = [*(way for way in alike if len(way[0]) > 1), *((apart, parts_of(tags, sign)) for sign in (*SIGNS, " "))]
+    most = max((parts_of(tags, sign) for sign in (*SIGNS, " ")), key=len)
+    return next((way for way in ways if len(way[0]) == len(way[1])), (apart, most))
 
 
 _part = re.compile(r"""'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|([^\s,\[\]'"]+)""")

@@ -20,17 +20,20 @@ from trials.outside.plain_files import MOST_CONTENT, read_bytes, stamp_of
 # 10).
 BYTES_PER_BYTE = 10
 _MEMORY = Path("/proc/meminfo")
-# What files are that are no text, by their first bytes, and what to do.
-FIRST_BYTES = {
-    b"\x1f\x8b": ("gzip", "Name it so: `mv FILE FILE.gz`."),
-    b"PK\3\4": ("a workbook or a zip archive", "Save the sheet as CSV (UTF-8), or `unzip FILE`."),
-    b"\xd0\xcf\x11\xe0": ("a workbook of Excel", "Save the sheet as CSV (UTF-8)."),
-    b"BZh": ("bzip2", "Name it so, and unpack it: `bunzip2 FILE.bz2`."),
-    b"\xfd7zXZ": ("xz", "Name it so, and unpack it: `unxz FILE.xz`."),
-    b"\x28\xb5\x2f\xfd": ("zstd", "Name it so, and unpack it: `unzstd FILE.zst`."),
-    b"PAR1": ("Parquet", "Name it so: `mv FILE FILE.parquet`."),
-    b"version https://git-lfs": ("a Git LFS pointer", "The data are elsewhere: `git lfs pull`."),
-}
+_SHEET, _TABLE, _TAR = "Save the sheet as CSV (UTF-8).", "Write it as CSV or Parquet.", "Unpack it: `tar xf FILE`."
+# What to do with files that hold no text, by suffix; and the suffixes that first bytes are of.
+BINARY = {
+    ".xlsx": _SHEET, ".xls": _SHEET, ".ods": _SHEET, ".zip": f"Unpack it: `unzip FILE`; or is it a workbook? {_SHEET}",
+    ".bz2": "Unpack it: `bunzip2 FILE`.", ".xz": "Unpack it: `unxz FILE`.", ".zst": "Unpack it: `unzstd FILE`.",
+    ".7z": "Unpack it.", ".rar": "Unpack it.", ".tar": _TAR, ".tgz": _TAR, ".pdf": "Write its text into a table.",
+    ".spacy": "Write its words and tags a line: `token.text` and `token.ent_iob_`-`token.ent_type_` of spaCy's DocBin.",
+    ".arrow": "Write it as Parquet: `datasets.Dataset.from_file(FILE).to_parquet(...)`.", ".feather": _TABLE,
+    ".pkl": _TABLE, ".pickle": _TABLE, ".sqlite": "Export the table as CSV.", ".db": "Export the table as CSV.",
+}  # fmt: skip
+_FIRST_BYTES = {
+    b"\x1f\x8b": ".gz", b"PK\3\4": ".zip", b"\xd0\xcf\x11\xe0": ".xls", b"BZh": ".bz2", b"\xfd7zXZ": ".xz",
+    b"\x28\xb5\x2f\xfd": ".zst", b"7z\xbc\xaf": ".7z", b"PAR1": ".parquet", b"%PDF": ".pdf", b"SQLite": ".sqlite",
+}  # fmt: skip
 _GROUP = Path("/sys/fs/cgroup")
 
 
@@ -94,16 +97,25 @@ def _unpacked(path: Path) -> bytes:
 
 def refuse_other_content(path: Path, first: bytes) -> None:
     """Raise DataError where the first bytes of a file show that it is not what its name says."""
-    for start, (what, way_out) in FIRST_BYTES.items():
-        if first.startswith(start):
-            raise DataError(f"{path}: this is {what}, whatever its name says. {way_out.replace('FILE', path.name)}")
+    if first.startswith(b"\0\0\0\0"):
+        raise DataError(f"{path}: has zero bytes alone, as a synchronised folder may have. Download it again.")
+    for start, suffix in _FIRST_BYTES.items():
+        if first.startswith(start) and path.suffix.lower() != suffix:
+            way_out = f"Name it so: `mv {path.name} {path.name}{suffix}`. {BINARY.get(suffix, '')}"
+            raise DataError(
+                f"{path}: this is a {suffix} file, whatever its name says. "
+                f"{way_out.replace('FILE', path.name + suffix).strip()}"
+            )
 
 
 def _decoded(path: Path, data: bytes) -> str:
+    refuse_other_content(path, data)
     try:
-        return data.decode("utf-8")
+        text = data.decode("utf-8")
+        if _is_wide(data):
+            raise UnicodeDecodeError("utf-8", data, at := data.index(0), at + 1, "many zero bytes, the first one")
+        return text
     except UnicodeDecodeError as error:
-        refuse_other_content(path, data)
         before = data[: error.start].replace(b"\r\n", b"\n")
         line = 1 + before.count(b"\n") + before.count(b"\r")
         raise DataError(
@@ -128,6 +140,8 @@ def encoding_of(data: bytes) -> str | None:
     """
     if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return "utf-16"
+    if _is_wide(data):
+        return "utf-16le" if data[1::2].count(0) > data[::2].count(0) else "utf-16be"
     for encoding, is_common, least in _EAST_ASIAN:
         with suppress(UnicodeDecodeError):
             others = [c for c in data.decode(encoding) if not c.isascii()]
@@ -141,6 +155,11 @@ def encoding_of(data: bytes) -> str | None:
             if is_clear and (2 * sum(word.lower() == word for word in words) > len(words) or encoding == _WESTERN):
                 return encoding
     return None
+
+
+def _is_wide(data: bytes) -> bool:
+    """Whether bytes are likely of UTF-16."""
+    return 100 * data.count(0) > len(data)
 
 
 def _has_usual_case(word: str) -> bool:
@@ -168,7 +187,7 @@ _part = re.compile(r"[^\W\d_]+|[^\w\s]")
 # Each with the characters that are common in its language, and the least share of them.
 _EAST_ASIAN = (
     ("cp932", _is_between("\u3041", "\u30fc"), 0.25), ("euc-jp", _is_between("\u3041", "\u30fc"), 0.25),
-    ("cp949", _is_between("\uac00", "\ud7a3"), _CLEAR), ("gb18030", _is_led_by("gb2312", 0xB0, 0xD7), 0.9),
+    ("cp949", _is_led_by("euc-kr", 0xB0, 0xC8), _CLEAR), ("gb18030", _is_led_by("gb2312", 0xB0, 0xD7), 0.9),
     ("big5", _is_led_by("big5", 0xA4, 0xC6), 0.9),
 )  # fmt: skip
 _ALPHABETS = (

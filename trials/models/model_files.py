@@ -149,6 +149,8 @@ def shards(folder: Path) -> list[str]:
                 f"{folder / INDEX}: {quoted(name)} is not a weights file in this folder. Use another model."
             )
     lost = [name for name in names if not (folder / name).is_file()]
+    if len(lost) == len(names) and (folder / WEIGHTS).is_file():  # the index is stale, and no library asks it
+        return []
     if lost:
         raise ModelError(f"{folder}: {lost[0]} is missing, which {INDEX} names. Fetch the model again.")
     return names

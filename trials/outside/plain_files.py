@@ -22,6 +22,10 @@ from typing import Any, NamedTuple, TypeGuard
 MOST_TEXT = 16 << 20  # bytes of a file that declares or describes something
 MOST_VOCABULARY = 256 << 20  # of a tokenizer's file; the largest have 40 MB
 MOST_CONTENT = 128 << 30  # of a corpus or of weights, whose readers have tighter bounds
+_POINTERS = {  # how a file begins whose content is elsewhere, and what it is
+    b"version https://git-lfs": "a Git LFS pointer: `git lfs pull` fetches the file",
+    b"/annex/objects": "a pointer of git-annex: `git annex get` fetches the file",
+}
 _SETTLED_NS = 2_000_000_000  # a change within a file system's clock tick, or that of a server, shows no new time
 
 
@@ -79,13 +83,16 @@ def stamp_of(path: Path | str, most: int = MOST_CONTENT) -> Stamp:
 
 @contextmanager
 def opened(path: Path | str, most: int = MOST_TEXT) -> Iterator[io.BufferedReader]:
-    """A plain file, open for reading. Raises as `stamp_of` does."""
+    """A plain file, open for reading. Raises as `stamp_of` does, and NotPlainError: its content is elsewhere."""
     stamp_of(path, most)  # before it is opened, as opening a device may already do something
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         if not _stamp(path, os.fstat(file.fileno()), most).n_bytes and file.read(1):
             if not os.fstat(file.fileno()).st_size:  # else it has just been written
                 raise NotPlainError(path, "not a regular file")  # of /proc
             file.seek(0)
+        first = file.peek()
+        if what := next((what for start, what in _POINTERS.items() if first.startswith(start)), None):
+            raise NotPlainError(path, what)
         yield file
 
 

@@ -10,11 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from trials.corpora.corpus import (
-    Item,
-    Text,
-    labels_of,
-)
+from trials.corpora.corpus import Item, Text, labels_of
 from trials.metrics.label_table import TagScore
 from trials.metrics.metric import METRICS, NO_CLASS, Output, PredictedSplit, metrics_for
 from trials.models.family import Head

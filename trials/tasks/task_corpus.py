@@ -29,7 +29,6 @@ from trials.errors import DataError, quoted
 from trials.spec import DataSpec, Files
 from trials.tasks.task import TASKS, Task, unseen_labels
 
-UNLABELLED = "-1"  # the hub's and GLUE's label of a split whose labels are not published
 _MOSTLY = 0.5  # of all words
 _FEW = 20  # items, of which nothing is said
 _LONG = 1_000  # words of a sentence that surely has lost its blank lines
@@ -163,8 +162,8 @@ def labelled(task_name: str, data: DataSpec) -> DataSpec:
     return data.model_copy(update=changes)
 
 
-_NO_TAGS = ("_", "-", "?", "*", "-X-", "")
-_BY_CHANCE = 1e-6  # that all labels of texts are alike, drawn like those of train
+_NO_LABEL = ("-1", "-1.0", "None", "_", "-", "?", "*", "-X-", "")
+_BY_CHANCE = 1e-6  # that all labels are alike, drawn like those of train
 
 
 def _labels(data: DataSpec, paths: Files) -> list[str] | None:
@@ -172,6 +171,10 @@ def _labels(data: DataSpec, paths: Files) -> list[str] | None:
     if data.format == "columns":
         items = [item for path in paths for item in CORPUS_FORMATS[data.format](Path(path), data.columns, None)]
         return [label for item in items for label in labels_of(item)]
+    if data.format == "conllu":
+        at = {"upos": 3, "xpos": 4}.get(data.columns.tags or "upos", -1)
+        rows = [line.split("\t") for path in paths for line in read_lines(Path(path))]
+        return [row[at] for row in rows if row[0].isdigit() and len(row) > at]
     column = data.columns.label if data.columns.label is not None else data.columns.tags
     assert column is not None
     found = [column_cells(first_rows(Path(path), data.format), column) for path in paths]
@@ -187,7 +190,7 @@ def _why_unlabelled(data: DataSpec, split: str) -> str | None:
     """Why a split has no labels; None if it has some, or is broken in another way."""
     paths: Files = getattr(data, split)
     label = data.columns.label if data.columns.label is not None else data.columns.tags
-    if not paths or (data.format != "columns" and (label is None or data.format not in TABLES)):
+    if not paths or (data.format in TABLES and label is None):
         return None
     try:
         if data.format == "columns" and all(map(_is_of_words_alone, paths)):
@@ -201,17 +204,15 @@ def _why_unlabelled(data: DataSpec, split: str) -> str | None:
     except DataError:
         return None  # the reader names its lines
     share = train.count(only) / (len(train) or 1)
-    is_none = share == 0 and only in (UNLABELLED, f"{UNLABELLED}.0", "None", *_NO_TAGS)
-    is_text = data.columns.label is not None
-    if is_none or (is_text and split != "dev" and 0 < share < 1 and share ** len(labels) < _BY_CHANCE):
+    is_none = share == 0 and (only in _NO_LABEL or (split != "dev" and len(labels) >= _FEW))
+    if is_none or (split != "dev" and 0 < share < 1 and share ** len(labels) < _BY_CHANCE):
         return "every label is empty" if only in ("", "None") else f"every label is {only}"
     return None
 
 
 def _is_of_words_alone(path: str) -> bool:
     """Whether each line of a column file is one word, apart from comments and starts of documents."""
-    lines = [line for line in read_lines(Path(path)) if line.strip() and DOCUMENT not in line]
-    words = [line for line in lines if not line.startswith("# ")]
+    words = [line for line in read_lines(Path(path)) if line.strip() and line[0] != "#" and DOCUMENT not in line]
     return bool(words) and all(len(line.split()) == 1 for line in words)
 
 

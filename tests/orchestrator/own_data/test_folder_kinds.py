@@ -172,9 +172,9 @@ KINDS: dict[str, Kind] = {
         )
         for tag, meant in (("B_ORG", "B-ORG"), ("b-org", "B-org"), ("0", "O"))
     },
-    "an O that is zero everywhere": refused(
-        train(lines(ner(60)).replace("\tO\n", "\t0\n")), "train.tsv:2: 'sees' has the tag '0'", "mean 'O'?"
-    ),
+    **{f"an O that is {sign} everywhere": of_words(
+        train(lines(ner(60)).replace("\tO\n", f"\t{sign}\n")), 60, notes=[f"like {sign!r}, which is read as 'O'"]
+    ) for sign in ("0", "OUT", "_")},
     "an I- that continues nothing": of_words(
         {"train.bio": with_tag(ner(60), "I-ORG"), "dev.bio": lines(ner(8, 100))}, 61, 8, 0,
         notes=["train: 1 tag breaks IOB2, which all others follow (the first: ",
@@ -216,8 +216,8 @@ KINDS: dict[str, Kind] = {
         notes=["test is left out, as it has no labels: each line has one column (test.tsv)"],
     ),
     "a test split of nothing but O": of_words(
-        {**NER, "test.tsv": lines([[["Ada", "O"], ["sees", "O"]]] * 6)}, *SPLITS,
-        notes=["test: all 12 words have the tag O, so there is no span to find"],
+        {**NER, "test.tsv": lines([[["Ada", "O"], ["sees", "O"]]] * 16)}, 40, 8, 0,
+        notes=["test is left out, as it has no labels: every label is O (test.tsv)"],
     ),
     "the tag before the word": of_words(
         train(lines([[row[::-1] for row in rows] for rows in ner(60)]), ".bio"), 60,

@@ -30,6 +30,7 @@ from tests.orchestrator.own_data.test_folder_kinds import (
     table,
     texts,
     train,
+    treebank,
     with_splits,
 )
 from tests.orchestrator.own_data.test_what_people_bring import csv_text
@@ -92,6 +93,11 @@ def hipe(end: str) -> dict[str, str]:
     return with_splits(".tsv", make)
 
 
+def without(column: str, files: Mapping[str, str], named: str = "") -> dict[str, str]:
+    """Files whose header line has another name for a column."""
+    return {name: text.replace(column, named) for name, text in files.items()}
+
+
 SHARDS = {f"train-0000{i}-of-00003.csv": table(texts(20, 20 * i), ("sentence", "label"), ",") for i in range(3)}
 KINDS: dict[str, Kind] = {
     # --- Column files whose names say their split, in folders whose names do not
@@ -135,6 +141,12 @@ KINDS: dict[str, Kind] = {
         {f"{folder}/a{i}.{end}": "Ada sees Lima.\n" for i in range(3) for folder, end in (("raw", "txt"), ("annotated", "out"))},
         "annotated has annotations of the 3 texts in raw",
     ),
+    "a workbook beside a text about it": refused(
+        {"Train_Data.xlsx": "", "readme.txt": "a corpus\n"}, "Train_Data.xlsx: .xlsx files are not read. Save the sheet"
+    ),
+    "a suffix that says no format, one folder down": refused(
+        {"data/train.label": "".join(f"DESC:def What is {t} ?\n" for t, _ in texts(20))}, "train.label: it is in no"
+    ),
     "files of other names": refused({"a.csv": "x", "b.csv": "y"}, "found none beside a.csv, b.csv"),
     # --- A shard is missing
     "all shards": of_texts({**SHARDS, "dev.csv": table(texts(20, 90), ("sentence", "label"), ",")}, 60, 20, 0, layout="csv"),
@@ -149,6 +161,18 @@ KINDS: dict[str, Kind] = {
     ),
     "a shard is missing in the folder of its split": refused(
         {"train/data-0-of-2.csv": "a,b\n"}, "data-1-of-2.csv is missing"
+    ),
+    "a gap in numbers": refused(
+        renamed(dict([*SHARDS.items()][:2]), "train_0.csv train_2.csv"), "train_1.csv is missing beside train_0.csv, train_2.csv"
+    ),
+    "a gap in parts": refused(
+        renamed(dict([*SHARDS.items()][:2]), "part-00000.csv part-00002.csv"), "part-00001.csv is missing"
+    ),
+    "years are no gap": refused(
+        renamed(dict([*SHARDS.items()][:2]), "train-2016.csv train-2018.csv"), "found train-2016.csv, train-2018.csv. Rename"
+    ),
+    "a dev split that is a Git LFS pointer": refused(
+        {"train.csv": SHARDS["train-00000-of-00003.csv"], "dev.csv": "version https://git-lfs.github.com/spec/v1\n"}, "git lfs pull"
     ),
     "a Git LFS pointer called Parquet": refused(
         train("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n", ".parquet"), "a Git LFS pointer", "git lfs pull"
@@ -173,7 +197,19 @@ KINDS: dict[str, Kind] = {
     ),
     # --- Tags of a sentence in one cell, tags in small letters
     **{f"tags parted by {sign!r}": of_words(train(tagged(sign), ".csv"), 40, layout="csv", columns=CELLS)
-       for sign in (",", ", ", ";", "|")},
+       for sign in (",", ", ", ";", "|", "/")},
+    "tags parted by a sign that types have, too": refused(train(tagged("_"), ".csv"), "are tags of the words of each text"),
+    "fewer tags than words": refused(
+        train(tagged(" ").replace(" O\n", "\n"), ".csv"), "are tags of the words of each text (B-PER O B-LOC I-LOC), but not as many"
+    ),
+    "words and tags between commas": of_words(
+        train(csv_text([("words", "tags"), *[(",".join(w for w, _ in row), ",".join(t for _, t in row)) for row in ner_of_lengths(40)]]),
+              ".csv"), 40, layout="csv", columns={"tokens": "words", "tags": "tags"},
+    ),
+    "tags between bars, without a header line": of_words(
+        train(table([(" ".join(w for w, _ in row), "|".join(t for _, t in row)) for row in ner_of_lengths(40)], ())), 40,
+        layout="tsv", columns={"tokens": 0, "tags": 1},
+    ),
     "tags of words parted by commas": of_words(
         train(tagged(",", lambda tag: "DET" if tag == "O" else tag[2:]), ".csv"), 40, task="pos", layout="csv",
         columns=CELLS,
@@ -193,6 +229,10 @@ KINDS: dict[str, Kind] = {
     "one tag in small letters": refused(
         train(lines([*ner(40), [["Acme", "b-org"], ["grows", "O"]]])), "'Acme' has the tag 'b-org', which is not a span"
     ),
+    "types in small letters without prefixes": refused(
+        train(lines([[[w, t[2:].lower() or "o"] for w, t in row] + [["today", "o"], ["again", "o"]] for row in ner(40)]), ".txt"),
+        "those of spans or of single words?", "--task ner --scheme io",
+    ),
     "parts of speech in small letters": of_words(
         tags_as(lambda tag: {"O": "verb", "B": "noun", "I": "o"}[tag[0]]), *SPLITS, task="pos"
     ),
@@ -211,6 +251,11 @@ KINDS: dict[str, Kind] = {
         text="Sentence", label="polarity", pair="Aspect Term",
         options={"text": "Sentence", "label": "polarity", "pair": "Aspect Term"},
     ),
+    "a target and a stance": refused(
+        train(csv_text([("Tweet", "Target", "Stance"), *[(t, ("sea", "sky")[i % 2], ("FAVOR", "AGAINST", "NONE")[i % 3])
+                                                        for i, (t, _) in enumerate(texts(60))]]), ".csv"),
+        "Several could be labels: Target, Stance",
+    ),
     "a word in two contexts": of_texts(
         train(json_lines({"word": "bank", "sentence1": t, "sentence2": f"{t} again", "label": bool(int(k))}
                          | {"word": ("bank", "plant", "cell")[i % 3]} for i, (t, k) in enumerate(texts(60))), ".jsonl"),
@@ -220,6 +265,17 @@ KINDS: dict[str, Kind] = {
     "a test file of words and comments": of_words(
         {**COLUMNS, "test.txt": lines([[["# id 7 domain = en"], *[[word] for word, _ in row]] for row in ner(6)])},
         40, 8, 0, notes=["test is left out, as it has no labels: each line has one column"],
+    ),
+    "a test file of words, with comments without a space": of_words(
+        {**COLUMNS, "test.txt": lines([[["#id 7"], *[[word] for word, _ in row]] for row in ner(6)])}, 40, 8, 0,
+    ),
+    "a treebank whose test file has no tags": of_words(
+        {f"{split}.conllu": treebank(n, n).replace("NOUN" if split == "test" else "-", "_").replace("VERB" if split == "test" else "-", "_")
+         for split, n in (("train", 40), ("dev", 8), ("test", 30))}, 40, 8, 0, task="pos", layout="conllu",
+        notes=["test is left out, as it has no labels: every label is _"],
+    ),
+    "a test file of one tag that train lacks": of_words(
+        {**COLUMNS, "test.txt": lines([[[word, "X"] for word, _ in row] for row in ner(6)])}, 40, 8, 0,
     ),
     **{f"a test file of {tag}": of_words(
         {**COLUMNS, "test.txt": lines([[[word, tag] for word, _ in row] for row in ner(6)])}, 40, 8, 0,
@@ -241,6 +297,9 @@ KINDS: dict[str, Kind] = {
     # --- CLEF-HIPE
     "HIPE with ends of sentences": of_words(hipe("EndOfLine|EndOfSentence"), 40, 8, 6, columns={"tags": 1},
         notes=["the tags are column 1 (--tags for another)"]),
+    "HIPE with keys of 2022 and shorter names": of_words(
+        without("-LIT", without("# language", hipe("EndOfSentence"), "# hipe2022:language")), 40, 8, 6, columns={"tags": 1}
+    ),
     "HIPE with a document a block": of_words(hipe("_"), 40, 8, 6, columns={"tags": 1}),
     "HIPE's fine tags by the names of the header": of_words(
         hipe("EndOfSentence"), 40, 8, 6, columns={"tokens": 0, "tags": 3}, options={"words": "TOKEN", "tags": "NE-FINE-LIT"}
@@ -260,7 +319,15 @@ KINDS: dict[str, Kind] = {
     ),
     "printed bytes": refused(
         train(csv_text([("text", "label"), *[(str(t.encode()), k) for t, k in texts(40)]]), ".csv"),
-        "the texts in 'text' are bytes as Python prints them",
+        "the cells in 'text' are bytes as Python prints them",
+    ),
+    "words in lists of printed bytes": refused(
+        train(csv_text([("tokens", "tags"), *[(str([w.encode() for w, _ in row]), str([t for _, t in row])) for row in ner(40)]]),
+              ".csv"), "the cells in 'tokens' are bytes",
+    ),
+    "addresses for words": refused(
+        train(lines([[[f"f2a74de45{i:02}{n}", tag] for n, (_, tag) in enumerate(row)] for i, row in enumerate(ner(40))]), ".txt"),
+        "The first one has ids ('f2a74de45000', ...)",
     ),
 }  # fmt: skip
 
@@ -289,6 +356,7 @@ ENCODED = {
     "windows-1252": "Text;Urteil\n" + "Schöner Film für Gäste;ja\nÜbler Film, größter Mist;nein\n" * 20,
     "windows-1253": "κείμενο;ετικέτα\n" + "Πολύ καλή ταινία, τη συνιστώ;ναι\nΚακή ταινία;όχι\n" * 20,
     "utf-16": "text;label\n" + "a good film;yes\na bad one;no\n" * 20,
+    "utf-16le": "text;label\n" + "a good film;yes\na bad one;no\n" * 20,
 }  # fmt: skip
 
 
@@ -310,9 +378,13 @@ POLISH = "Zły film, żałuję, że go obejrzałem;nie\nŚwietny film, złoty;ta
     [
         (POLISH.encode("cp1250"), "from the encoding that it was saved in (`iconv -f ENCODING"),
         (CYRILLIC.encode() + b"\xd0", "from the encoding that it was saved in"),
-        (gzip.compress(CYRILLIC.encode()), "this is gzip, whatever its name says. Name it so: `mv train.csv train.csv.gz`"),
-        (b"PK\x03\x04" + b"\xff" * 99, "this is a workbook or a zip archive"),
-        (b"PAR1" + b"\xff" * 99, "this is Parquet"),
+        (gzip.compress(CYRILLIC.encode()), "this is a .gz file, whatever its name says. Name it so: `mv train.csv train.csv.gz`"),
+        (b"PK\x03\x04" + b"\xff" * 99, "this is a .zip file, whatever its name says"),
+        (b"%PDF-1.4\n%\xe2\xe3" + b"\xff" * 99, "this is a .pdf file"),
+        (b"\0" * 99, "has zero bytes alone"),
+        (b"/annex/objects/MD5E-s9--0.csv\n", "cannot be read (a pointer of git-annex: `git annex get` fetches"),
+        ("schöne Größe;ja\nüble Käse;nein\n".encode("mac_roman") * 9, "from the encoding that it was saved in"),
+        (b"PAR1" + b"\xff" * 99, "this is a .parquet file"),
     ],
 )  # fmt: skip
 def test_no_encoding_is_proposed_that_would_write_other_letters(content: bytes, said: str) -> None:

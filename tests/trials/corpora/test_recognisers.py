@@ -11,7 +11,8 @@ import pytest
 from tests.examples import each
 from trials.corpora.corpus import CORPUS_FORMATS
 from trials.corpora.layout import layout_of
-from trials.corpora.recognisers import BINARY, RECOGNISERS, matches, recognised
+from trials.corpora.recognisers import RECOGNISERS, matches, recognised
+from trials.corpora.text_file import BINARY
 from trials.errors import DataError, UnclearError
 from trials.spec import Columns
 
@@ -118,9 +119,6 @@ FILES: dict[str, tuple[str, str, Callable[[str], str]]] = {
         [{"id": 1, "data": {"text": t}, "annotations": [{"result": []}]} for t, _ in texts(to)])),
     "Prodigy's spans": ("Prodigy's spans or choices", "x.jsonl", lambda to: json_lines(
         [{"text": t, "spans": [{"start": 0, "end": 2, "label": "X"}], "answer": "accept"} for t, _ in texts(to)])),
-    "a file that git left elsewhere": ("Git LFS pointer", "x.csv",
-        lambda _: "version https://git-lfs.github.com/spec/v1\n"
-                                       "oid sha256:00\nsize 9\n"),
     "a page": ("XML or HTML", "x.txt", lambda to: f'<?xml version="1.0"?>\n<text>{texts(to)[0][0]}</text>\n'),
 }  # fmt: skip
 

@@ -79,6 +79,28 @@ def test_a_tensor_of_another_shape_is_named_with_both(model: Path) -> None:
     )
 
 
+@each("kind", [torch.int8, torch.uint8, torch.float8_e4m3fn])
+def test_weights_in_eight_bits_are_refused(kind: torch.dtype, model: Path) -> None:
+    change_weights(
+        model, lambda tensors: tensors.update({name: t.to(kind) for name, t in tensors.items() if t.ndim > 1})
+    )
+    assert "in 8 bits (" in (message := refusal(model))
+    assert message.endswith("Use the model that they were made from, with weights in floating point.")
+
+
+@each("name", ["config.json", "tokenizer.json", "model.safetensors"])
+def test_a_pointer_in_place_of_a_file_is_named_with_the_command_that_fetches_it(name: str, model: Path) -> None:
+    (model / name).write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n")
+    assert f"MODEL/{name}: " in (message := refusal(model))
+    assert "(a Git LFS pointer: `git lfs pull` fetches the file)" in message
+
+
+def test_an_index_of_shards_that_are_not_there_is_of_no_use_beside_whole_weights(model: Path) -> None:
+    index = {"metadata": {}, "weight_map": {"a": "model-00001-of-00002.safetensors"}}
+    (model / "model.safetensors.index.json").write_text(json.dumps(index))
+    assert checked(model) == ()
+
+
 # --- Configuration
 
 

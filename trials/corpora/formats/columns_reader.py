@@ -10,14 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from trials.corpora.broken_lines import check_keys, convert_all
-from trials.corpora.column_lines import (
-    WORD_RANGE,
-    ColumnLine,
-    column_blocks,
-    is_empty_token,
-    is_numbered,
-    usual_width,
-)
+from trials.corpora.column_lines import WORD_RANGE, ColumnLine, column_blocks, is_empty_token, is_numbered, usual_width
 from trials.corpora.corpus import CORPUS_FORMATS, Sentence
 from trials.corpora.documents import documents_at
 from trials.corpora.formats.word_columns import find_positions

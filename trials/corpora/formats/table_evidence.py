@@ -18,10 +18,10 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from trials.corpora.cell_evidence import TagEvidence, are_classes
+from trials.corpora.cell_evidence import TagEvidence, are_classes, are_several_tags
 from trials.corpora.column_names import ALIASES, MOST_TAGS, NO_PAIR, OF_A_WORD, PAIRS, is_header
 from trials.corpora.corpus import CORPUS_FORMATS, Text
-from trials.corpora.table_rows import column_cells, first_rows, printed_list
+from trials.corpora.table_rows import SIGNS, column_cells, first_rows, parts_of, printed_list
 from trials.errors import ConfigError, DataError, UnclearError, beginning, quoted, unknown
 from trials.spec import Columns
 
@@ -35,9 +35,10 @@ _LONGEST_NAME = 200  # characters of what names a document
 _MOST_EMPTY = 0.2  # of the labels, of texts that have none
 _MOST_NAMES = 20  # of columns, in a message
 _NEARLY = 0.95  # of the rows; the others are left to the reader, which names them
+_CLEAR_LABELS = ("label", "labels", "class", "gold_label")
 _ANSWERS = {"accept", "reject", "ignore"}
 _decimal_comma = re.compile(r"-?\d+,\d+")
-_bytes = re.compile(r"""b(?:'.*'|".*")""", re.DOTALL)
+_bytes = re.compile(r"""\[?b(?:'.*'|".*")\]?""", re.DOTALL)
 _file_name = re.compile(r"\S+\.(txt|json|xml|html?|pdf|docx?|wav|mp3|png|jpe?g|gif|eml)", re.IGNORECASE)
 
 
@@ -58,6 +59,12 @@ def find_columns(path: Path, format_: str, given: Columns, task: Columns) -> tup
     if not rows or not rows[0]:
         raise DataError(f"{path}: has no {'JSON objects' if format_ == 'jsonl' else 'rows'}. Give one per text.")
     table = _Table.of(path, format_, rows)
+    for key, cells in table.cells.items():
+        if cells and all(map(_bytes.fullmatch, cells)):
+            raise DataError(
+                f"{path}: the cells in {key!r} are bytes as Python prints them ({quoted(cells[0])}). Decode them "
+                "before they are written: `text.decode('utf-8')`."
+            )
     given = table.named(given)
     columns, notes = table.of_words(given, task), list[str]()
     if columns is None:
@@ -201,8 +208,8 @@ class _Table:
                 found[key] = [*column]
             elif column and all(isinstance(cell, str) for cell in column):
                 lists = [printed for printed in map(printed_list, column) if printed]
-                joined = next((sign for sign in ",;|" if _are_joined(column, sign)), " ")
-                parts = (re.split(rf"\s*{re.escape(joined)}\s*" if joined != " " else " ", cell) for cell in column)
+                joined = next((sign for sign in SIGNS if _are_joined(column, sign)), None)
+                parts = (cell.split(" ") if joined is None else parts_of(cell, joined) for cell in column)
                 found[key] = [*(lists if len(lists) == len(column) else parts)]
         return found
 
@@ -258,7 +265,7 @@ class _Table:
         if pair is None and text is not None and not is_single:
             pair = task.pair if task.pair in self.raw and task.pair != text else self._pair_of(text)
         if label is None:
-            label = task.label if task.label in self.raw else self.known("label", self.keys, (text, pair))
+            label = task.label if task.label in self.raw else self._named_label((text, pair))
         if label == "label" and len({*self.cells[label]}) == 1 and {*self.cells.get("answer", "-")} <= _ANSWERS:
             label = "answer"  # of Prodigy's, each about the same label: they are its classes
         if text is not None and label is not None and (pair is not None or not wants_pair):
@@ -273,6 +280,12 @@ class _Table:
             raise self._unclear(most, others if asks_pair or wants_pair else [], labels, wants_pair=wants_pair)
         return Columns(text=most, pair=None if pair == NO_PAIR else pair, label=labels[0])
 
+    def _named_label(self, taken: Sequence[Column | None]) -> str | None:
+        """The column with a known name for labels; None where several that hold classes have one less clear."""
+        named = self.known("label", self.keys, taken)
+        others = [name for name in map(str, self._labels(taken)) if name.strip().lower() in ALIASES["label"]]
+        return None if len(others) > 1 and named is not None and named.lower() not in _CLEAR_LABELS else named
+
     def _pair_of(self, text: Column) -> str | None:
         """The column whose name makes a pair with that of a text."""
         name = str(text).strip().lower()
@@ -283,8 +296,9 @@ class _Table:
         """The columns that are not taken and whose cells hold words, not all the same; the longest texts first."""
         taken = (columns.text, columns.pair, columns.label)
         unused = [
-            key for key in self.plain if key not in taken and str(key).strip().lower() not in DOCUMENTS
-            and len({*self.cells[key]}) > 1 and sum(map(_has_words, self.cells[key])) > len(self.cells[key]) / 2
+            key for key, cells in self.cells.items()
+            if key in self.plain and key not in taken and str(key).strip().lower() not in DOCUMENTS
+            and len({*cells} - _ANSWERS) > 1 and sum(map(_has_words, cells)) > len(cells) / 2
         ]  # fmt: skip
         return sorted(unused, key=self._length, reverse=True)
 
@@ -305,7 +319,7 @@ class _Table:
             and self.cells[key].count("") <= _MOST_EMPTY * len(self.cells[key])
         ]  # fmt: skip
         ids = [key for key in found if _are_class_ids({*self.cells[key]})]
-        return ids if len(ids) == 1 and not self.has_header else found
+        return ids if len(ids) == 1 and not self.has_header else sorted(found, key=lambda key: len({*self.cells[key]}))
 
     def _unclear(
         self, text: Column | None, others: Sequence[Column], labels: Sequence[Column], *, wants_pair: bool
@@ -363,6 +377,12 @@ class _Table:
                 )
             if values and all(map(_decimal_comma.fullmatch, map(str, values))):
                 raise DataError(f"{where} are numbers with commas ({values[0]}). Write points, as in 3.5.")
+            tags = [value for value in values if isinstance(value, str) and are_several_tags(value)]
+            if 2 * len(tags) > len(values):
+                raise DataError(
+                    f"{where} are tags of the words of each text ({beginning(tags[0])}), but not as many as words. "
+                    "Write one for each word, with spaces between words and between tags, or a word and its tag a line."
+                )
             several = [v for v in values if isinstance(v, list) and len(v) > 1 and columns.label is not None]
             joined, singles = [parts for parts in map(_split, values) if len(parts) > 1], {*map(str, values)}
             if several or (joined and 2 * sum({*each} <= singles for each in joined) >= len(joined)):
@@ -371,11 +391,6 @@ class _Table:
                     "here. Keep one label a row, or write a column for each label and give one of them."
                 )
         texts = self.cells.get(columns.text, []) if columns.text is not None else []
-        if texts and all(map(_bytes.fullmatch, texts)):
-            raise DataError(
-                f"{self.path}: the texts in {columns.text!r} are bytes as Python prints them ({quoted(texts[0])}). "
-                "Decode them before they are written: `text.decode('utf-8')`."
-            )
         if texts and all(map(_file_name.fullmatch, texts)):
             raise DataError(
                 f"{self.path}: the texts in {columns.text!r} are names of files ({quoted(texts[0])}). Write what the "
@@ -385,7 +400,7 @@ class _Table:
 
 def _are_joined(cells: Sequence[str], sign: str) -> bool:
     """Whether a sign, and no space, parts what most cells hold, as it does tags of a sentence."""
-    parts = [re.split(rf"\s*{re.escape(sign)}\s*", cell) for cell in cells]
+    parts = [parts_of(cell, sign) for cell in cells]
     return 2 * sum(len(each) > 1 for each in parts) > len(cells) and not any(" " in p for each in parts for p in each)
 
 

@@ -30,7 +30,7 @@ from trials.corpora.table_rows import (
     parquet_rows,
     printed_list,
     rows_of,
-    tags_of,
+    words_and_tags,
 )
 from trials.corpora.text_file import read_lines
 from trials.errors import DataError, quoted, unknown
@@ -174,11 +174,10 @@ def _label(place: str, value: Any) -> str:
 
 def _sentence(place: str, cells: Cells) -> Sentence:
     both = [cells[key] for key in SENTENCE_KEYS]
-    lists = [printed_list(cell) if isinstance(cell, str) else None for cell in both]
-    apart = [cell.split(" ") if isinstance(cell, str) else cell for cell in both]
-    if None in lists and all(isinstance(cell, str) for cell in both):
-        apart[1] = tags_of(both[1], len(apart[0]))
-    tokens, tags = map(partial(_strings, place), SENTENCE_KEYS, apart if None in lists else lists)
+    if all(isinstance(cell, str) for cell in both):
+        lists = [*map(printed_list, both)]
+        both = [*words_and_tags(*both)] if None in lists else lists
+    tokens, tags = map(partial(_strings, place), SENTENCE_KEYS, both)
     if len(tokens) != len(tags):
         raise DataError(f"{place}: {len(tokens)} tokens but {len(tags)} tags. Fix or delete this row.")
     return Sentence(tokens, tags, place, document=_document(cells))

@@ -23,8 +23,8 @@ from trials.errors import DataError, UnclearError, quoted
 from trials.spec import Columns
 
 _MOST_TAGS = 200  # the largest tag sets, those of CoNLL-2009's Czech apart, have fewer
-_COARSE = "ne-coarse-lit"  # of CLEF-HIPE's columns, those that its first task scores
-_id = re.compile(r"[A-Za-z]*\d{4,}|[A-Za-z]*\d*(?:[-_.]\d+)+")
+_COARSE = ("ne-coarse-lit", "ne-coarse")  # of CLEF-HIPE's columns, those that its first task scores
+_id = re.compile(r"[A-Za-z]*\d{4,}|[A-Za-z]*\d*(?:[-_.]\d+)+|(?=\D*\d)[0-9a-f-]{8,}")
 _CLEAR = 0.95  # of the words are ids
 _PLACEHOLDERS = frozenset("_-*")  # a column without content
 
@@ -61,7 +61,7 @@ def find_positions(path: Path, given: Columns | None, read: CorpusReader) -> tup
     rows = [line.cells for block in blocks for line in block if len(line.cells) >= width]
     values = [Counter(row[i] for row in rows) for i in range(width)]
     spans = [i for i, tags in enumerate(values) if TagEvidence.of(tags).are_spans]
-    spans = [header.index(_COARSE)] if _COARSE in header else spans
+    spans = [header.index(name) for name in _COARSE if name in header][:1] or spans
     if given is None and width == 2 and spans == [0]:
         notes.append("each line has the tag first, and then the word (--words and --tags for others)")
         return Columns(tokens=1, tags=0), notes
