@@ -243,8 +243,7 @@ def _is_csv(sample: Sample) -> bool:
 
 
 def _is_json_lines(sample: Sample) -> bool:
-    is_object = lambda line: line.startswith("{") and line.rstrip().endswith("}")  # noqa: E731
-    return sample.share(is_object) >= _CLEAR and sample.array is None
+    return sample.share(re.compile(r"\{.*\}\s*").fullmatch) >= _CLEAR and sample.array is None
 
 
 def _are_rows_with(*names: str, any_of: Sequence[str] = ("",)) -> Callable[[Sample], bool]:

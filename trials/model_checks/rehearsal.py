@@ -11,12 +11,10 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from safetensors import safe_open
 from torch.nn.functional import cross_entropy
 from transformers import PreTrainedTokenizerBase
 
@@ -33,7 +31,6 @@ from trials.models.load import (
     read_model,
     read_tokenizer,
 )
-from trials.models.model_files import WEIGHTS, shards
 from trials.spec import ModelSpec
 from trials.tasks import TASKS
 from trials.tasks.task import IGNORE, Encoding, Example
@@ -116,19 +113,6 @@ def rehearse(spec: ModelSpec, head: Head, *, pairs: bool = False) -> tuple[str, 
     return notes
 
 
-def _refuse_eight_bits(spec: ModelSpec) -> None:
-    """Raise ModelError if the files have a tensor in 8 bits, which the library would take for a float as it is."""
-    folder = Path(spec.path)
-    for name in [] if spec.pickle else shards(folder) or [WEIGHTS]:
-        with safe_open(folder / name, "pt") as file:
-            for key in file.keys():  # noqa: SIM118  (it is no dictionary)
-                if (kind := file.get_slice(key).get_dtype()) in ("I8", "U8") or kind.startswith("F8"):
-                    raise ModelError(
-                        f"{folder}: {key} is stored in 8 bits ({kind}): its weights are quantised, so they cannot be "
-                        "trained. Use the model that they were made from, with weights in floating point."
-                    )
-
-
 def _check_weights(spec: ModelSpec, head: Head, config: Any) -> None:
     """Raise ModelError unless the files have every tensor of the encoder, in its shape and finite, and no other."""
     try:
@@ -147,7 +131,6 @@ def _check_weights(spec: ModelSpec, head: Head, config: Any) -> None:
     if n_layers != spec.n_layers:
         raise ModelError(f"{spec.path}: config.json counts {spec.n_layers} layers, but its model has {n_layers}.")
     filled_from_files(spec, model, report)
-    _refuse_eight_bits(spec)
     _refuse_unread(spec, model, report["unexpected_keys"])
     for name, tensor in model.named_parameters():
         if not bool(torch.isfinite(tensor).all()):

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 import transformers
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from torch import nn
 from transformers import (
     AutoConfig,
@@ -23,7 +23,7 @@ from transformers import (
 
 from trials.errors import ModelError, reason
 from trials.models.family import MODEL_FAMILIES, Head, ModelFamily, Parts, StepMode, pool_at_last_subword
-from trials.models.model_files import planned_files
+from trials.models.model_files import WEIGHTS, planned_files, shards
 from trials.models.padding_free import lay_end_to_end
 from trials.models.products import use_fastest_products
 from trials.models.unregistered import generic_family
@@ -227,7 +227,7 @@ def filled_from_files(spec: ModelSpec, model: Any, report: dict[str, Any]) -> fr
     """The names of a model's parameters that its files lack or have in another shape, by the library's report.
 
     Raises:
-        ModelError: parameters of the encoder are among them.
+        ModelError: parameters of the encoder are among them, or stored in 8 bits.
     """
     shapes = {name: (tuple(has), tuple(needs)) for name, has, needs in report["mismatched_keys"]}
     missing = frozenset(report["missing_keys"]) | set(shapes)
@@ -240,7 +240,21 @@ def filled_from_files(spec: ModelSpec, model: Any, report: dict[str, Any]) -> fr
             raise ModelError(f"{spec.path}: its weights have {name} of shape {has}, but its config.json needs {needs}.")
     if lost:
         raise ModelError(f"{spec.path}: its weights lack {', '.join(lost[:3])}: not this architecture.")
+    _refuse_eight_bits(spec)
     return missing
+
+
+def _refuse_eight_bits(spec: ModelSpec) -> None:
+    """Raise ModelError if the files have a tensor in 8 bits, which the library would take for a float as it is."""
+    folder = Path(spec.path)
+    for name in [] if spec.pickle else shards(folder) or [WEIGHTS]:
+        with safe_open(folder / name, "pt") as file:
+            for key in file.keys():  # noqa: SIM118  (it is no dictionary)
+                if (kind := file.get_slice(key).get_dtype()) in ("I8", "U8") or kind.startswith("F8"):
+                    raise ModelError(
+                        f"{folder}: {key} is stored in 8 bits ({kind}): its weights are quantised, so they cannot be "
+                        "trained. Use the model that they were made from, with weights in floating point."
+                    )
 
 
 @torch.no_grad()
