@@ -95,14 +95,11 @@ def is_numbered(blocks: Blocks) -> bool:
     """Whether the first column counts the words of every sentence, from 0 or 1; a range (3-4) counts nothing."""
     counted = [[line.cells[0] for line in block if line.cells[0].isdigit()] for block in blocks]
     starts = {numbers[0] for numbers in counted if numbers}
-    return (
-        starts in ({"0"}, {"1"})
-        and sum(map(len, counted)) >= 2
-        and all(
-            len(numbers) > 0 and numbers == [str(int(numbers[0]) + i) for i in range(len(numbers))]
-            for numbers in counted
-        )
-        and all(line.cells[0].isdigit() or WORD_RANGE.fullmatch(line.cells[0]) for block in blocks for line in block)
+    if not all(counted) or starts not in ({"0"}, {"1"}) or sum(map(len, counted)) < 2:
+        return False
+    follow = all(numbers == [str(int(numbers[0]) + i) for i in range(len(numbers))] for numbers in counted)
+    return follow and all(
+        line.cells[0].isdigit() or WORD_RANGE.fullmatch(line.cells[0]) for block in blocks for line in block
     )
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from trials.corpora.broken_lines import convert_all
-from trials.corpora.split_names import is_whole
+from trials.corpora.split_names import missing_shards
 from trials.errors import DataError
 from trials.outside.plain_files import Stamp, digest_of, stamp_of
 from trials.plugins.registry import Registry
@@ -241,7 +241,7 @@ def _split(data: DataSpec, name: str) -> list[Item]:
     items: list[Item] = []
     # Many files of words are a document each, unless they say their own.
     are_documents = data.format in ("columns", "conllu") and len(paths) >= _FEWEST_FILES
-    are_documents = are_documents and not is_whole([*map(Path, paths)])
+    are_documents = are_documents and missing_shards([*map(Path, paths)]) != []
     for path in paths:
         found = read(Path(path), data.columns, None if first is None else min(first - len(items), sys.maxsize))
         items += [item._replace(document=item.document or path) for item in found] if are_documents else found

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from trials.corpora.corpus import CORPUS_FORMATS, labels_of
 from trials.corpora.recognisers import matches, recognised
 from trials.corpora.split_names import split_of_suffix
-from trials.corpora.text_file import BINARY, read_lines
+from trials.corpora.text_file import read_lines, refuse_binary
 from trials.errors import ConfigError, DataError, UnclearError, beginning, quoted
 from trials.plugins.registry import Registry
 from trials.spec import Columns, Files
@@ -196,8 +196,7 @@ def format_of(path: str) -> str:
         return format_
     if split_of_suffix(name.name):  # eng.train, eng.testa: CoNLL-2003 as first published
         return "columns"
-    if suffix in BINARY:
-        raise DataError(f"{path}: {suffix} files are not read. {BINARY[suffix].replace('FILE', name.name)}")
+    refuse_binary(name)
     raise DataError(
         f"{path}: its name does not say its format. Give `format`: {', '.join(CORPUS_FORMATS)}; or end the name in "
         f"{', '.join(FORMATS)}."

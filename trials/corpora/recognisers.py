@@ -175,8 +175,8 @@ def _has_a_word_a_line(sample: Sample) -> bool:
         return False
     columns = [[row[i] for row in rows if len(row) == width] for i in range(width)]
     has_spans = any(TagEvidence.of(Counter(column)).are_spans for column in columns)
-    come_again = 2 * len({*columns[0]}) <= len(rows) and _are_classes(columns[-1])  # as the words of a language do
-    come_again = come_again and sample.first()[0] not in "{["
+    are_words = sample.first()[0] not in "{[" and 2 * len({*columns[0]}) <= len(rows)  # of a language come again
+    come_again = are_words and _are_classes(columns[-1])
     return _is_broken_into_sentences(sample, _LONGEST_BLOCK) or has_spans or come_again
 
 

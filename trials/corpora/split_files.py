@@ -11,7 +11,7 @@ from trials.corpora.corpus import SPLITS
 from trials.corpora.layout import FORMATS, MORE_FORMATS, suffix_of, unclear_format
 from trials.corpora.recognisers import Recogniser, matches, recognised
 from trials.corpora.split_names import SPLIT_WORDS, Splits, by_split, looks_like_split, missing_shards, split_of_suffix
-from trials.corpora.text_file import BINARY, read_lines
+from trials.corpora.text_file import BINARY, read_lines, refuse_binary
 from trials.errors import DataError, NoDevSplitError
 from trials.spec import Files
 
@@ -260,9 +260,7 @@ def _refuse_binary(folder: Path) -> None:
     """Raise DataError where the train split, or all there is, is in a file that is not read, with how it could be."""
     files = _data(folder)
     for path in by_split(files)["train"] or files[: len(files) == 1]:
-        suffix = path.suffix.lower()
-        if suffix in BINARY:
-            raise DataError(f"{path}: {suffix} files are not read. {BINARY[suffix].replace('FILE', path.name)}")
+        refuse_binary(path)
         if (found := recognised(path)) is not None:  # else it is refused by its own name
             raise DataError(
                 f"{path}: looks like {found.name} ({found.shown_by}), and its name does not say so. Give it another "

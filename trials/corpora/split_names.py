@@ -81,14 +81,9 @@ def _joined(name: str) -> set[str]:
     return {match[1] for match in map(_JOINED.fullmatch, parts) if match}
 
 
-def is_whole(files: Sequence[Path]) -> bool:
-    """Whether files are all shards of one: `train-00000-of-00002.parquet` and `train-00001-of-00002.parquet`."""
-    return missing_shards(files) == []
-
-
 def missing_shards(files: Sequence[Path]) -> list[str] | None:
     """The names of the shards that some of one file lack, by their count, or by a gap in the numbers of splits or
-    parts; None where these are no shards of one.
+    parts; empty where these are all of one, None where they are no shards of one.
     """
     shards = [match for path in files if (match := _SHARD.fullmatch(path.name))]
     if len(shards) != len(files) or len({(match[1], match[3], match[4]) for match in shards}) != 1:

@@ -95,6 +95,12 @@ def _unpacked(path: Path) -> bytes:
     return unpacked
 
 
+def refuse_binary(path: Path) -> None:
+    """Raise DataError where a file's suffix says that it holds no text."""
+    if (suffix := path.suffix.lower()) in BINARY:
+        raise DataError(f"{path}: {suffix} files are not read. {BINARY[suffix].replace('FILE', path.name)}")
+
+
 def refuse_other_content(path: Path, first: bytes) -> None:
     """Raise DataError where the first bytes of a file show that it is not what its name says."""
     if first.startswith(b"\0\0\0\0"):

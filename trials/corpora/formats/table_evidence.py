@@ -420,9 +420,7 @@ def _parsed(value: Any) -> Any:
 
 def _has_words(cell: str) -> bool:
     """Whether a cell is words, not a number, a code or an address."""
-    return (
-        all(re.fullmatch(r"[^\W\d_]+", word.strip("\"'.,;:!?()-")) for word in cell.split()[:1]) and cell.strip() != ""
-    )
+    return re.match(r"\s*[\"'.,;:!?()-]*[^\W\d_]+[\"'.,;:!?()-]*(\s|$)", cell) is not None
 
 
 def _is_nested(value: Any) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 from trials.corpora.converted import Conversion, conversion_of
 from trials.corpora.corpus import SPLITS, fingerprint
 from trials.corpora.split_files import corpora_inside, files_by_source, files_in, in_folder, unused_notes
-from trials.corpora.split_names import Splits, by_split, is_whole
+from trials.corpora.split_names import Splits, by_split, missing_shards
 from trials.errors import DataError, NoDevSplitError
 from trials.outside.plain_files import path_inside, stamp_of
 from trials.sources.cache import Progress, cache_root, locked_folder, whole_corpus, write_manifest, writing
@@ -53,7 +53,7 @@ def _inside(draft: DataDraft, *, offline: bool, progress: Progress) -> Located:
         note = f"{inner[0].relative_to(folder)} is read, the only folder inside that holds a corpus"
         return found._replace(name=folder.name, notes=(note, *found.notes))
     notes = unused_notes(folder, files)
-    if len(files.train) > 1 and not is_whole([*map(Path, files.train)]):
+    if len(files.train) > 1 and missing_shards([*map(Path, files.train)]) != []:
         notes.append(f"{len(files.train):,} files are read as train")
     if files.test and _same_bytes(files.dev, files.test):
         names = [Path(paths[0]).name for paths in (files.test, files.dev)]
