@@ -90,8 +90,9 @@ def test_weights_in_eight_bits_are_refused(kind: torch.dtype, model: Path) -> No
 
 @each("name", ["config.json", "tokenizer.json", "model.safetensors"])
 def test_a_pointer_in_place_of_a_file_is_named_with_the_command_that_fetches_it(name: str, model: Path) -> None:
-    (model / name).write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n")
-    assert f"MODEL/{name}: " in (message := refusal(model))
+    folder = shutil.copytree(model, model.parent / f"without {name}")
+    (folder / name).write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n")
+    assert f"MODEL/{name}: " in (message := refusal(folder))
     assert "(a Git LFS pointer: `git lfs pull` fetches the file)" in message
 
 
