@@ -8,12 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from trials.metrics.contributions import (
-    Floats,
-    Ids,
-    label_counts,
-    share,
-)
+from trials.metrics.contributions import Floats, Ids, label_counts, share
 from trials.metrics.metric import PredictedSplit
 from trials.metrics.spans import span_counts, span_types
 

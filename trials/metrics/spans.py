@@ -13,11 +13,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from trials.metrics.contributions import (
-    Floats,
-    Ids,
-    count_items,
-)
+from trials.metrics.contributions import Floats, Ids, count_items
 from trials.metrics.metric import PredictedSplit
 
 OUTSIDE, BEGIN, INSIDE = range(3)

@@ -16,11 +16,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from trials.models.cut import section, start_at
 from trials.models.family import Head
-from trials.models.load import (
-    LoadedModel,
-    family_of,
-    load_model,
-)
+from trials.models.load import LoadedModel, family_of, load_model
 from trials.spec import ModelSpec
 
 TOLERANCE = 1e-5  # of the largest output, which counts as at least 1

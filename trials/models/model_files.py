@@ -16,15 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from trials.errors import ModelError, quoted
-from trials.outside.plain_files import (
-    MOST_CONTENT,
-    MOST_TEXT,
-    MOST_VOCABULARY,
-    Stamp,
-    digest_of,
-    read_json,
-    stamp_of,
-)
+from trials.outside.plain_files import MOST_CONTENT, MOST_TEXT, MOST_VOCABULARY, Stamp, digest_of, read_json, stamp_of
 from trials.spec import ModelSpec
 
 WEIGHTS = "model.safetensors"
