@@ -21,7 +21,7 @@ def figure(name: str = "depth-strip", store: str | ResultStore = DEFAULT_STORE, 
     """A figure as a page shows it, for Plotly: a notebook draws it, and it can be changed and saved.
 
     Args:
-        name: Of the figure, e.g. ``depth-strip``, ``depth-forest``, ``cost-savings``.
+        name: Of the figure, e.g. ``depth-strip``, ``answer-losses``, ``cost-savings``.
         store: The store or its address, as of `api.Launched`.
         url: The page's address, or its part from `?` on; the newest sweep without one.
 

@@ -18,7 +18,7 @@ ADOPTED = {
     "docker/README.md": "about/containers.md",
 }
 NOTEBOOK = "docs/tutorial.ipynb"
-PICTURES = ("starter.svg", "starter_depth.png", "starter_overview.png")
+PICTURES = ("starter.svg",)
 _PLACES = ADOPTED | {NOTEBOOK: "notebook.md"} | {f"configs/sweeps/{name}": f"pictures/{name}" for name in PICTURES}
 _LINK = re.compile(r"(!?)\[([^\[\]]*)\]\(([^)\s]+)\)")
 _YAML = re.compile(r"^\[[^\[\]]+\]\(([^)\s]+\.yaml)\):?$", re.MULTILINE)  # a link on a line of its own

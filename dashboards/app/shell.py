@@ -14,7 +14,17 @@ import dash_mantine_components as dmc
 from dash import dcc, html
 
 from dashboards.data.frames import EVERYTHING
-from dashboards.data.selection import AXES, COSTS, EACH_BEST, EMBEDDINGS, SPLITS, STATES, PageQuery, Selection
+from dashboards.data.selection import (
+    AXES,
+    COSTS,
+    EACH_BEST,
+    EMBEDDINGS,
+    GROUPS,
+    SPLITS,
+    STATES,
+    PageQuery,
+    Selection,
+)
 from dashboards.views.kit.part import View
 from dashboards.views.registry import VIEWS
 from orchestrator.analysis.decision_plan import DecisionPlan
@@ -39,6 +49,8 @@ LABELS = {
     "freeze": "Setting compared",
     "level": "Labels",
     "state": "State",
+    "group": "Group by",
+    "find": "Search",
 }
 _MANY = ("size", "strategy")
 _NUMBERS: Mapping[str, Mapping[str, float]] = {
@@ -51,10 +63,12 @@ FIXED_CHOICES: Mapping[str, Mapping[str, str]] = {
     "cost": COSTS,
     "axis": AXES,
     "state": {name: name for name in STATES},
+    "group": {name: name for name in GROUPS},
 }
 assert set(FIXED_CHOICES["embeddings"]) == set(EMBEDDINGS)
+_TYPED = (*_NUMBERS, "find")
 NAMES = tuple(LABELS)
-LISTED = tuple(name for name in NAMES if name not in FIXED_CHOICES and name not in _NUMBERS)  # from the store
+LISTED = tuple(name for name in NAMES if name not in FIXED_CHOICES and name not in _TYPED)  # from the store
 
 
 def shell(version: int) -> Any:
@@ -176,6 +190,8 @@ def _control(name: str) -> Any:
     common = {"id": control_id(name), "label": LABELS[name], "size": "xs"}
     if name in _NUMBERS:
         return dmc.NumberInput(**common, **_NUMBERS[name], debounce=300, allowNegative=False)
+    if name == "find":
+        return dmc.TextInput(**common, debounce=300, placeholder="words")
     if name in _MANY:
         return dmc.MultiSelect(**common, data=[], placeholder="all", clearable=True)
     data = [{"value": value, "label": label} for value, label in FIXED_CHOICES.get(name, {}).items()]
@@ -246,7 +262,7 @@ def _value(query: PageQuery, name: str) -> Any:
     value = getattr(query, name)
     if name in _MANY:
         return [str(word) for word in value]
-    if name in _NUMBERS:
+    if name in _TYPED:
         return "" if value is None else value
     return value or " "
 

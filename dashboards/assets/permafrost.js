@@ -18,8 +18,10 @@
     if (asked === "light" || asked === "dark") return asked;
     return window.matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
   };
-  // The first figure of a phone or a small window has one column: a key of LOOKS in dashboards/views/kit/drawing.py.
-  const look = (search) => theme(search) + (window.matchMedia("(max-width: 900px)").matches ? "-narrow" : "");
+  // Figures of a phone have one column, those of a large screen are higher: keys of LOOKS in dashboards/views/kit/drawing.py.
+  const screens = { narrow: "(max-width: 900px)", large: "(min-width: 1800px) and (min-height: 1000px)" };
+  const screen = () => ["narrow", "large"].find((size) => window.matchMedia(screens[size]).matches);
+  const look = (search) => [theme(search), screen()].filter(Boolean).join("-");
   const word = (value) => (Array.isArray(value) ? value.join(",") : value === null || value === undefined ? "" : String(value).trim());
 
   // --- What is asked of the server: the parts of a page, one after the other, those in sight first.
@@ -291,13 +293,14 @@
   let known = null, chosen = {}; // what the controls show as far as the server said, and what was chosen since
   let lastVersion = 0;
   let arranged = null; // its sort and filters
-  let ticked = null; // the picked trials as the grid shows them
+  let listed = null; // the picked trials and the words searched for, as the grid shows them
   const ago = (time) => {
     const s = Math.max(0, Math.round(Date.now() / 1000 - time));
     const words = s < 120 ? s + " s" : s < 7200 ? Math.round(s / 60) + " min" : s < 172800 ? Math.round(s / 3600) + " h" : Math.round(s / 86400) + " days";
     return words + " ago";
   };
   const picks = (search) => (new URLSearchParams(search).get("trials") || "").split(",").filter(Boolean);
+  const showing = (search) => JSON.stringify([picks(search), new URLSearchParams(search).get("find")]);
 
   window.dash_clientside = Object.assign({}, window.dash_clientside, {
     permafrost: {
@@ -362,7 +365,7 @@
         params.delete("trials");
         if (ids.length) params.set("trials", ids.join(","));
         const text = params.toString().replaceAll("%2C", ","), search = text ? "?" + text : "";
-        ticked = ids.join(",");
+        listed = showing(search);
         return [search, { ...state, search: search }];
       },
       arrange: (filters, columns, shown, state) => {
@@ -407,10 +410,10 @@
         }
         arranged = now;
         params.delete("trials");
-        if (ticked !== null && ticked !== ids.join(",")) { // another address: the grid's ticks are old
+        if (listed !== null && listed !== showing(search)) { // another address: the grid's rows or ticks are old
           window.dash_ag_grid.getApiAsync("trials-grid").then((grid) => grid.refreshInfiniteCache(), () => 0);
         }
-        ticked = ids.join(",");
+        listed = showing(search);
         const words = ids.length === 0 ? "Tick two to six trials to compare them."
           : ids.length === 1 ? "1 trial ticked; tick one to five more to compare them."
           : ids.length > 6 ? ids.length + " trials ticked; at most six can be compared." : ids.length + " trials ticked.";

@@ -37,6 +37,7 @@ COSTS = SAVED
 AXES = {"epoch": "epochs", "train_s": "training time"}
 THEMES = ("auto", "light", "dark")
 STATES = ("any", "completed or pruned", "failed", "not ended")
+GROUPS = ("none", "freeze")
 _LONGEST, _LONG = 300, 3000
 _LONG_ONES = ("filters", "columns", "trials")
 
@@ -84,6 +85,8 @@ class PageQuery:
         budget: Maximum `cost` of a trial, in the store's unit; None means any.
         freeze: Label of the setting that Tags compares with the baseline.
         level: Whether Tags counts spans, tokens or classes.
+        find: Words that each row of the grid of trials holds.
+        group: Whether a row of the grid is a trial, or the mean of those with one freeze.
         trials: Ids of the trials picked to be compared, in order.
         sort, filters, columns: Of the grid of trials: `score.desc,seed.asc`, AG Grid's JSON, names of columns; empty
             for the best first, none, and those in which trials differ.
@@ -107,6 +110,8 @@ class PageQuery:
     freeze: str = ""
     level: str = ""
     state: Annotated[str, _one_of(STATES)] = "any"
+    find: str = ""
+    group: Annotated[str, _one_of(GROUPS)] = "none"
     trials: Words = ()
     sort: str = ""
     filters: Annotated[str, AfterValidator(_filters)] = ""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 import pandas as pd
@@ -15,13 +16,13 @@ from dashboards.data.selection import COSTS, Selection
 from dashboards.data.tables import STRIPS, as_csv, as_latex
 from dashboards.views.kit.cards import answers_of_page, settings_of
 from dashboards.views.kit.cells import cells_of, hundredths, loss_columns, setting_columns
-from dashboards.views.kit.drawing import LOOKS, Figure
+from dashboards.views.kit.drawing import LIGHT, LOOKS, Figure
 from dashboards.views.kit.part import EmptyPartError, compute
 from dashboards.views.losses import LOSSES
 
 COLUMN_PIXELS, PAGE_PIXELS = 317, 662  # 3.3 and 6.9 inches, at 96 in an inch
 _LETTERS, _RIGHT = 11, 24  # pixels: 8 points; beside the panel stands the tolerance, and no handle
-_WIDTHS = {"column": ("light-narrow", COLUMN_PIXELS), "page": ("light", PAGE_PIXELS)}
+_WIDTHS = {"column": (LOOKS["light-narrow"], COLUMN_PIXELS), "page": (replace(LIGHT, printed=True), PAGE_PIXELS)}
 
 
 def paper_table(selection: Selection) -> pd.DataFrame:
@@ -110,7 +111,7 @@ class PaperFigure(NamedTuple):
 def paper_figures(selection: Selection, key: str) -> Iterator[PaperFigure]:
     """Loss against saving, as wide as a column and as a page; none where there is nothing to draw."""
     for word, (look, width) in _WIDTHS.items():
-        drawn = compute(LOSSES, selection, LOOKS[look])
+        drawn = compute(LOSSES, selection, look)
         if drawn.figure is not None and not drawn.why_empty:
             page = drawn.figure["layout"]
             layout = {**page, "font": {**page["font"], "size": _LETTERS}, "margin": {**page["margin"], "r": _RIGHT}}

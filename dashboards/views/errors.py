@@ -8,10 +8,9 @@ import pandas as pd
 
 from dashboards.data.selection import Selection
 from dashboards.views.error_counts import CONFUSION, ENTITIES, ComparedCells, at_answer, compared_cells
-from dashboards.views.forest import NO_PAIRS
 from dashboards.views.kit.cells import hundredths, loss_columns, verdicts
 from dashboards.views.kit.drawing import Diamonds, Figure, Look, forest_plot, name, numbers, with_note
-from dashboards.views.kit.part import SHARED_CONTROLS, EmptyPartError, Part, View
+from dashboards.views.kit.part import NO_PAIRS, SHARED_CONTROLS, EmptyPartError, Part, View
 from orchestrator.analysis.decide import loss_table
 from orchestrator.analysis.decision_plan import ERROR, DecisionPlan
 from orchestrator.config.quantities import counted

@@ -276,7 +276,7 @@ class PanelDrawing:
         if not bare:
             return texts, sides
         for n in bare:
-            texts[n], rank[n] = texts[n].rpartition(" ")[2], -1
+            texts[n], rank[n] = texts[n].rpartition(" ")[2], -1 - n  # those at the right edge have one side alone
         sides = placed()
         return texts, [side or ("bottom left" if n in bare else "") for n, side in enumerate(sides)]
 

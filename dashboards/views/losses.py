@@ -17,11 +17,11 @@ from dashboards.views.kit.part import Part
 from dashboards.views.loss_panels import LossPanel, LossPanels, PanelDrawing, losses_table, prepare_losses
 from orchestrator.config.quantities import counted, points
 
-_COLUMNS, _HIGH, _NARROW_HIGH = 2, 400, 320  # panels in a row; pixels of one
+_COLUMNS, _MOST_COLUMNS, _HIGH, _NARROW_HIGH = 2, 3, 400, 320  # panels in a row, also of a large screen; pixels of one
 _HEADS = 90  # pixels between two rows of panels: the axis below and the two lines of a heading
 _HANDLE = 56  # pixels right of a panel, where the handle of the tolerance stands
 # Pixels of a panel on the narrowest screen of each kind. Marks that do not touch there do not touch on a wider one.
-_ALONE, _BESIDE, _PHONE = 850, 380, 228
+_ALONE, _BESIDE, _PHONE, _PRINTED = 850, 380, 228, 0.65  # the last as a share of a screen's
 
 
 def draw_losses(info: LossPanels, look: Look) -> Figure:
@@ -32,10 +32,11 @@ def draw_losses(info: LossPanels, look: Look) -> Figure:
     panels = [panel for panel in info.panels if len(panel.table)]
     lowest = min(0.0, min(float(panel.table["saved"].min()) for panel in panels)) * 100
     right = max(float(panel.table["saved"].max()) for panel in panels) * 100
-    columns = 1 if look.narrow else min(_COLUMNS, len(panels))
+    columns = 1 if look.narrow else min(_MOST_COLUMNS if look.large else _COLUMNS, len(panels))
     pixels = _NARROW_HIGH if look.narrow else _HIGH
     across = (lowest - 4, right + 0.08 * (right - lowest) + 4)
-    room = _PHONE if look.narrow else _ALONE if columns == 1 else _BESIDE, pixels - _HEADS
+    width = _PHONE if look.narrow else round((_ALONE if columns == 1 else _BESIDE) * (_PRINTED if look.printed else 1))
+    room = width, pixels - _HEADS
     drawings = [PanelDrawing(panel, info.tolerance, across, room, look) for panel in panels]
     x = axis(f"saved of the {COSTS[info.cost]} (%)", range=[*across], zeroline=True)
     ys = [axis("loss (points)", range=[*drawing.ends], zeroline=True) for drawing in drawings]

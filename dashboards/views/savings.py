@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 
 from dashboards.data.selection import COSTS, Selection
-from dashboards.views.forest import ONLY_BASELINE
 from dashboards.views.kit.cells import Shown, hundredths, setting_columns, shown_cells
 from dashboards.views.kit.drawing import (
     Figure,
@@ -24,7 +23,7 @@ from dashboards.views.kit.drawing import (
     vertical_line,
     with_note,
 )
-from dashboards.views.kit.part import EmptyPartError, Part, View
+from dashboards.views.kit.part import ONLY_BASELINE, EmptyPartError, Part, View
 from orchestrator.analysis.savings import COSTS as SHOWN
 from orchestrator.analysis.savings import savings
 from orchestrator.config.quantities import counted
@@ -43,6 +42,7 @@ UNITS = {name: (column.label, column.unit) for name, column in RECORDED.items() 
     "peak_memory_bytes": ("peak memory (GiB)", float(2**30)),
 }
 _STEP = 0.2  # between the costs of one setting, in rows
+_LEAST = -100  # percent at which the axis ends: an interval of two pairs would press all else together
 
 
 def prepare_savings(selection: Selection) -> Shown:
@@ -85,7 +85,8 @@ def draw_savings(info: Shown, look: Look) -> Figure:
     if len(lacking):
         data.append(_reasons(lacking, shown, look))
     labels = [cell_name(row, several=several) for row in rows.itertuples()]
-    drawn = rows_layout(look, axis("saved of the baseline (%)"), labels, row_height=44, shapes=[vertical_line(look)])
+    x = axis("saved of the baseline (%)", autorangeoptions={"clipmin": _LEAST})
+    drawn = rows_layout(look, x, labels, row_height=44, shapes=[vertical_line(look)])
     return with_note({"data": data, "layout": drawn}, look, info.note)
 
 
@@ -190,4 +191,5 @@ VIEW = View(
     "Savings",
     "What does freezing save?",
     (SAVINGS, TABLE),
+    ("sweep", "corpus", "model", "setup", "size", "strategy", "embeddings"),
 )

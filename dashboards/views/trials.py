@@ -19,7 +19,7 @@ from dash import ClientsideFunction, Input, Output, State, dcc, html, no_update
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, validate_call
 from pydantic.alias_generators import to_camel
 
-from dashboards.data.selection import Selection, listed, provenance
+from dashboards.data.selection import PageQuery, Selection, listed, provenance
 from dashboards.data.tables import as_csv
 from dashboards.views.kit.cells import setting_name, varying_columns
 from dashboards.views.kit.components import plain_rows
@@ -27,6 +27,7 @@ from dashboards.views.kit.drawing import freeze_column
 from dashboards.views.kit.part import ItemPage, PageState, View
 from dashboards.views.trial_page import trial_page
 from orchestrator.analysis.freeze_names import froze_by
+from orchestrator.config.quantities import counted
 from trials.escaping import markdown
 from trials.metrics.metric import metric_label
 from trials.spec import Seeds
@@ -74,6 +75,34 @@ def sorted_rows(rows: pd.DataFrame, model: Sequence[Sort]) -> pd.DataFrame:
     if not keys:
         return rows
     return rows.sort_values([name for name, _ in keys], ascending=[up for _, up in keys], kind="stable", key=_in_order)
+
+
+def found_rows(rows: pd.DataFrame, words: str) -> pd.DataFrame:
+    """The rows in which each of the words stands in some column of text; of the id of a trial the first four digits or
+    more, as each digit alone stands in most.
+    """
+    for word in words.lower().split()[:MOST_CONDITIONS]:
+        holds = rows["trial_id"].str.startswith(word) & (len(word) > 3)
+        for name in rows:
+            if COLUMNS.get(str(name), _SETTING).scale is None and name not in ("trial_id", "seed"):
+                values = [value for value in rows[name].unique() if pd.notna(value) and word in str(value).lower()]
+                holds |= rows[name].isin(values)
+        rows = rows[holds]
+    return rows
+
+
+def grouped_rows(rows: pd.DataFrame) -> pd.DataFrame:
+    """A row per freeze of each corpus, model and train size: how many trials, the means of their numbers, and the text
+    in which they agree.
+    """
+    groups = rows.groupby(_GROUPED_BY, sort=False, dropna=False)
+    scored = zip(groups["score"].count(), groups.size(), strict=True)
+    text = [name for name in rows if name not in (*_AVERAGED, *_GROUPED_BY, "trial_id")]
+    agree = (groups[text].nunique(dropna=False) == 1).to_numpy()
+    first = rows[~rows.duplicated(_GROUPED_BY)]
+    means = dict(zip(_AVERAGED, groups[_AVERAGED].mean().round(4).to_numpy().T, strict=True))
+    counts = [counted(of, "trial") if n == of else f"{n} of {counted(of, 'trial')}" for n, of in scored]
+    return first.assign(**first[text].where(agree, ""), **means, trial_id=counts)
 
 
 def _in_order(values: pd.Series) -> pd.Series:
@@ -169,15 +198,16 @@ class GridColumn(NamedTuple):
 COLUMNS = {
     "picked": GridColumn(""),
     "trial_id": GridColumn("trial"),
-    "score": GridColumn("score (%)", 100.0, ".2f", 150),
-    "freeze": GridColumn("frozen", pixels=230),
+    "score": GridColumn("score (%)", 100.0, ".2f", 130),
+    "freeze": GridColumn("frozen", pixels=265),
     "froze": GridColumn("what it froze", pixels=330),
     "corpus": GridColumn("corpus", pixels=180),
     "model": GridColumn("model"),
     "train_size": GridColumn("train size", 1),
     "seed": GridColumn("seed"),
     "state": GridColumn("state"),
-    "test_score": GridColumn("test score (%)", 100.0, ".2f", 150),
+    "compare": GridColumn("compare", pixels=130),
+    "test_score": GridColumn("test score (%)", 100.0, ".2f", 120),
     "best_epoch": GridColumn("best epoch", 1.0, ",.3~f"),
     "train_s": GridColumn("training (s)", 1.0, ",.2f"),
     "training_flops": GridColumn("training TFLOPs", 1e-12, ",.3~f"),
@@ -185,8 +215,12 @@ COLUMNS = {
     "peak_memory_bytes": GridColumn("peak memory (MiB)", 2**-20, ",.1f"),
     "device": GridColumn("device"),
 }
+_SETTING = GridColumn("")  # of a setting in which trials differ
+_GROUPED_BY = ["freeze", "corpus", "model", "train_size"]
+_AVERAGED = [name for name, column in COLUMNS.items() if column.scale is not None and name not in _GROUPED_BY]
+_LINKS = ("picked", "compare")  # columns that only the page has
 _MOST_PRINTED = 2000  # rows, about 40 pages
-_ALWAYS = ("picked", "trial_id", "score", "freeze", "seed", "state")
+_ALWAYS = (*_LINKS, "trial_id", "score", "freeze", "seed", "state")
 _STATES = {"completed or pruned": ["completed", "pruned"], "not ended": ["running", "planned", "missing"]}
 
 
@@ -224,7 +258,7 @@ def trials_content(selection: Selection) -> Any:
             html.A("CSV", href="/trials.csv", download="", **{"data-export": "/trials.csv"}),
             chooser,
         ],
-        className="tools",
+        className="tools" if selection.query.group == "none" else "tools grouped",
     )
     paper = html.Table(className="plain on-paper", **{"data-print": "/trials.json"})
     return dmc.Stack([bar, _grid(selection), paper], gap="xs")
@@ -253,6 +287,7 @@ def _grid(selection: Selection) -> Any:
             "autoHeaderHeight": True,
         },
         columnSize="sizeToFit",
+        rowClassRules={"ag-row-loading": "!params.data"},
         filterModel={
             name: wanted.model_dump(by_alias=True, exclude_unset=True)
             for name, wanted in filters_of(selection.query.filters).items()
@@ -279,6 +314,9 @@ def _columns(selection: Selection) -> dict[str, str]:
     labels = {name: column.label for name, column in COLUMNS.items()}
     labels |= {"score": f"dev {metric} (%)", "test_score": f"test {metric} (%)"}
     index = list(COLUMNS).index("seed")
+    if selection.query.group == "freeze":
+        absent |= {*_LINKS}
+        labels |= {"trial_id": "trials"} | {name: f"mean {labels[name]}" for name in _AVERAGED}
     names = [*list(COLUMNS)[:index], *(own := varying_columns(selection, trials)), *list(COLUMNS)[index:]]
     return {name: setting_name(name) if name in own else labels[name] for name in names if name not in absent}
 
@@ -305,6 +343,8 @@ def _column(name: str, label: str) -> dict[str, Any]:
         }  # fmt: skip
     if name == "freeze":
         column |= {"cellRenderer": "LayerStrip"}
+    if name == "compare":
+        return column | {"cellRenderer": "markdown", "sortable": False}
     if name == "trial_id":
         column |= {"cellRenderer": "markdown", "pinned": "left"}
     if grid_column.scale is not None:
@@ -322,13 +362,43 @@ def answer_rows(selection: Selection, request: RowsRequest) -> dict[str, Any]:
     start, end = request.start_row or 0, request.end_row or 100
     page = rows.iloc[max(start, 0) : max(end, 0)].copy()
     page["id"] = page["trial_id"]
-    page["picked"] = page["trial_id"].isin(selection.query.trials)
-    # Relative to /trials, wherever that is; the first digits are enough to tell trials apart.
-    page["trial_id"] = [f"[{markdown(trial[:8])}](trial/{quote(trial, safe='')})" for trial in page["trial_id"]]
+    # Addresses are relative to /trials, wherever that is.
+    if selection.query.group == "freeze":
+        query = selection.url_query
+        page["trial_id"] = [f"[{row.trial_id}](trials{_trials_of(row, query).search()})" for row in page.itertuples()]
+    else:
+        page["picked"] = page["trial_id"].isin(selection.query.trials)
+        page["compare"] = _comparisons(selection, page)
+        # The first digits are enough to tell trials apart.
+        page["trial_id"] = [f"[{markdown(trial[:8])}](trial/{quote(trial, safe='')})" for trial in page["trial_id"]]
     page["squares"] = [getattr(name, "squares", "") for name in page["freeze"]]
     page["heard"] = [getattr(name, "heard", "") for name in page["freeze"]]
     records = page.astype(object).where(page.notna(), None).to_dict("records")
     return {"rowData": records, "rowCount": len(rows)}
+
+
+def _comparisons(selection: Selection, page: pd.DataFrame) -> list[str]:
+    """For each row a link that compares it with its baseline of the same seed; empty where there is none."""
+    assert selection.sweep is not None
+    rows, every = selection.trials.loc[page.index], selection.sweep.trials
+    at_baseline = every[every["cell"].isin(rows["baseline"])]
+    ids = {(row.cell, row.seed): row.trial_id for row in at_baseline.itertuples()}
+    pairs = [(ids.get((row.baseline, row.seed)), row.trial_id) for row in rows.itertuples()]
+    return [
+        f"[with baseline](compare{selection.url_query.but(trials=pair).search()})"
+        if pair[0] not in (None, pair[1])
+        else ""
+        for pair in pairs
+    ]
+
+
+def _trials_of(group: Any, url_query: PageQuery) -> PageQuery:
+    """The page with the trials of a row of `grouped_rows`."""
+    kinds = {name: "text" if COLUMNS[name].scale is None else "number" for name in _GROUPED_BY}
+    same = {
+        name: {"filterType": kind, "type": "equals", "filter": getattr(group, name)} for name, kind in kinds.items()
+    }
+    return url_query.but(group="none", filters=json.dumps({**json.loads(url_query.filters or "{}"), **same}))
 
 
 def trials_csv(selection: Selection) -> str:
@@ -345,13 +415,15 @@ def _listed_rows(selection: Selection) -> pd.DataFrame:
     """All rows, sorted and filtered as the address says, with the columns that it shows."""
     selection = listed(selection)
     columns = _columns(selection)
-    shown = [name for name in _shown(selection, columns) if name != "picked"]
+    shown = [name for name in _shown(selection, columns) if name not in _LINKS]
     rows = _asked_rows(selection, filters_of(selection.query.filters), sort_of(selection.query.sort))
     return rows[shown].rename(columns=columns)
 
 
 def _asked_rows(selection: Selection, filters: Mapping[str, Filter], sorts: Sequence[Sort]) -> pd.DataFrame:
-    return sorted_rows(filtered_rows(_rows(selection), filters), sorts or [Sort(col_id="score", sort="desc")])
+    rows = found_rows(filtered_rows(_rows(selection), filters), selection.query.find)
+    rows = grouped_rows(rows) if selection.query.group == "freeze" else rows
+    return sorted_rows(rows, sorts or [Sort(col_id="score", sort="desc")])
 
 
 def _rows(selection: Selection) -> pd.DataFrame:
@@ -409,9 +481,9 @@ VIEW = View(
     "/trials",
     "Trials",
     "Which trials are there?",
-    controls=("sweep", "corpus", "model", "setup", "size", "strategy", "embeddings", "state"),
+    controls=("sweep", "corpus", "model", "setup", "size", "strategy", "embeddings", "state", "group", "find"),
     content=trials_content,
-    content_ignores=("trials", "sort", "filters", "columns"),
+    content_ignores=("trials", "sort", "filters", "columns", "find"),
     add_callbacks=add_trial_callbacks,
     item_page=ItemPage("/trial", trial_page),
     why_dimmed=lambda selection: "",

@@ -1,9 +1,10 @@
 """A contact sheet: every page of the dashboard at three sizes, light and dark, in a few pictures of 3 MB in all.
 
-python -m tests.browser.contact_sheet --store results --out sheets [--most-mb 3]
+python -m tests.browser.contact_sheet --out sheets [--store results --page 'sweep=starter'] [--most-mb 3]
 
-The pages are those that users get, of a real store. The browser that takes the pictures also pastes them, so nothing
-else is needed. Writes `pages-light.jpg` and `pages-dark.jpg` into the folder: a row a page, a column a size.
+The pages are those that users get, of the demo or of another store. The browser that takes the pictures also pastes
+them, so nothing else is needed. Writes `pages-light.jpg` and `pages-dark.jpg` into the folder: a row a page, a column
+a size.
 """
 
 from __future__ import annotations
@@ -14,29 +15,33 @@ import html
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from urllib.parse import urlencode
 
 from playwright.sync_api import Browser, sync_playwright
 
 from dashboards.app.app import make_app
+from dashboards.commands.dashboard import DEMO_PAGE, DEMO_STORE
 from dashboards.data.frames import Frames
 from orchestrator.store import open_store
-from tests.browser.every_page import SCHEMES, SIZES, paths
+from tests.browser.every_page import SCHEMES, paths
 from tests.browser.harness import FLAGS, chromium, serving, watching
 
 _SCREENS = 2.5  # of a long page are shown
-_WIDTHS = {1440: 640, 1024: 480, 390: 240}  # in the sheet
+SIZES = ((2200, 1200), (1440, 900), (390, 844))
+_WIDTHS = {2200: 700, 1440: 520, 390: 200}  # in the sheet
 _QUALITIES = range(80, 10, -10)  # of JPEG, until the sheets are small enough
 
 
 def main(argv: list[str] | None = None) -> int:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--store", type=Path, required=True)
+    parser.add_argument("--store", default=str(DEMO_STORE))
+    parser.add_argument("--page", default=urlencode(DEMO_PAGE), help="the query of all pages")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--most-mb", type=float, default=3.0)
     args = parser.parse_args(argv)
     frames = Frames(open_store(args.store))
-    shown = list(paths(frames.refresh()))
+    shown = [f"{path}{'&' if '?' in path else '?'}{args.page}" for path in paths(frames.refresh())]
     args.out.mkdir(parents=True, exist_ok=True)
     with serving(make_app(frames)) as url, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium(), args=list(FLAGS))
@@ -71,7 +76,7 @@ def pasted(browser: Browser, taken: Mapping[tuple[int, int], Mapping[str, bytes]
     sizes = list(taken)
     head = "".join(f"<th>{width} x {height}</th>" for width, height in sizes)
     rows = "".join(
-        f"<tr><td>{html.escape(path)}</td>"
+        f"<tr><td>{html.escape(path.partition('?')[0][:9])}</td>"
         + "".join(f"<td>{_image(taken[size][path], _WIDTHS[size[0]])}</td>" for size in sizes)
         + "</tr>"
         for path in taken[sizes[0]]

@@ -1,6 +1,8 @@
-"""The picture of README: the first screen of `permafrost demo`, as a browser of 1440 by 740 pixels shows it.
+"""The pictures of README and docs: two screens of `permafrost demo`, as a browser of 1440 by 740 pixels shows them.
 
-python -m tests.browser.demo_picture --out docs/pages/pictures/demo.png
+python -m tests.browser.demo_picture --out docs/pages/pictures
+
+Writes `demo.png`, the first page, and `scores.png` into the folder.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from orchestrator.store import open_store
 from tests.browser.harness import FLAGS, chromium, serving, watching
 
 SIZE = {"width": 1440, "height": 740}
+PICTURES = {"demo": "", "scores": "scores"}  # name and path
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -30,8 +33,9 @@ def main(argv: list[str] | None = None) -> int:
     with serving(make_app(frames)) as url, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium(), args=list(FLAGS))
         with watching(browser, viewport=SIZE, color_scheme="light") as watched:
-            page = watched.open(f"{url}?{urlencode(DEMO_PAGE)}")
-            page.screenshot(path=args.out, animations="disabled")
+            for name, path in PICTURES.items():
+                page = watched.open(f"{url}{path}?{urlencode(DEMO_PAGE)}")
+                page.screenshot(path=args.out / f"{name}.png", animations="disabled")
         browser.close()
     return 0
 

@@ -170,7 +170,8 @@ SETTLED = """() => {
     });
     const filled = [...document.querySelectorAll('.ag-root')].every(grid => {
         const headers = grid.querySelectorAll('.ag-header-row').length;
-        return headers && (grid.getAttribute('aria-rowcount') <= headers || grid.querySelector('.ag-row'));
+        const row = grid.querySelector('.ag-row:not(.ag-row-loading)');
+        return headers && (grid.getAttribute('aria-rowcount') <= headers || row);
     });
     // Dash fetches the larger components when they first appear, and shows nothing in their place until then.
     const here = [...document.scripts].every(part => !part.src || performance.getEntriesByName(part.src).length);

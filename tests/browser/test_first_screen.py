@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -125,7 +126,7 @@ def _overlap(one: list[float], other: list[float], slack: float = 1.0) -> bool:
 
 
 @each("width", [1440, 390])
-def test_labels_lie_on_no_mark_and_a_handle_stands_at_each_panel_over_nothing(
+def test_labels_lie_on_no_mark_and_no_label_and_a_handle_stands_at_each_panel_over_nothing(
     width: int, addresses: dict[str, str], browser: Browser
 ) -> None:
     with watching(browser, viewport={"width": width, "height": 900}) as watched:
@@ -133,6 +134,7 @@ def test_labels_lie_on_no_mark_and_a_handle_stands_at_each_panel_over_nothing(
         found: dict[str, Any] = page.evaluate(_BOXES)
         assert found["labels"]
         assert not [(a, b) for a in found["labels"] for b in found["marks"] if _overlap(a, b, 3)]
+        assert not [(a, b) for a, b in combinations(found["labels"], 2) if _overlap(a, b)]
         assert len(found["handles"]) == found["n"] == 5
         assert not [(a, b) for a in found["handles"] for b in found["marks"] + found["labels"] if _overlap(a, b)]
         assert all(handle[1] <= width for handle in found["handles"])

@@ -21,13 +21,13 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> ResultStore:
 def test_the_depth_curve_of_a_store_is_a_figure_that_plotly_accepts(store: ResultStore) -> None:
     drawn = figure(store=store)
     assert isinstance(drawn, go.Figure)
-    assert {"□ □□□□□□ none", "□ ■■□□□□ first 2"} <= {trace.name for trace in drawn.data}
+    assert {"□ □□□□□□<br>none", "□ ■■□□□□<br>first 2"} <= set(drawn.layout.xaxis.ticktext)
     assert figure(store=str(store.root)).to_plotly_json() == drawn.to_plotly_json()
 
 
 def test_an_address_selects_what_it_shows(store: ResultStore) -> None:
-    chosen = figure("depth-forest", store, "?split=test&theme=dark")
-    assert chosen.to_plotly_json() != figure("depth-forest", store).to_plotly_json()
+    chosen = figure(store=store, url="?split=test&theme=dark")
+    assert chosen.to_plotly_json() != figure(store=store).to_plotly_json()
 
 
 def test_a_table_and_what_is_no_figure_are_refused(store: ResultStore) -> None:

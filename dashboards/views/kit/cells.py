@@ -1,19 +1,18 @@
-"""Which settings a figure shows, over which trials, where they stand on its axis, and in what they differ.
+"""Which settings a figure shows, over which trials, and in what they differ.
 
 A cell is a setting: everything that two trials have in common but the seed.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pandas as pd
 
 from dashboards.data.selection import Selection
-from dashboards.views.kit.drawing import axis, dodge, freeze_column, name, short, with_strip
+from dashboards.views.kit.drawing import freeze_column, short
 from orchestrator.analysis.cells import setting, varying_settings
 from orchestrator.analysis.describe import describe_cells
-from orchestrator.analysis.freeze_names import freeze_name
 from orchestrator.analysis.savings import COUNTED
 from orchestrator.analysis.summary import statistics_of
 from orchestrator.analysis.trial_frame import CONDITIONS
@@ -65,8 +64,6 @@ def plain_setting(value: object) -> object:
 KEYS = ["train_size", "cell", "baseline", "freeze", "strategy", "depth", "embeddings", "n_layers"]
 MAX_CELLS = 30  # in a figure that draws a line or a row per cell
 _ORDER = ["train_size", "depth", "strategy", "embeddings", "cell"]
-_MAX_LABELLED = 16  # above this an axis names train sizes only
-MAX_TICKS = 20  # Plotly measures and rotates every label: 200 of them took over a second
 
 
 class Shown(NamedTuple):
@@ -147,56 +144,6 @@ def _described_device(trials: pd.DataFrame) -> pd.Series:
         values = pd.Series([f"{v:g}" if isinstance(v, float) else str(v) for v in trials[column]], index=trials.index)
         text = text.where(~varies, text + f", {plural}: " + values)
     return text
-
-
-class Places(NamedTuple):
-    """Where cells stand on an axis: a block per train size, in it a place per freeze.
-
-    Attributes:
-        positions: By cell.
-        ticks, labels: Of the axis; labels are escaped.
-    """
-
-    positions: dict[str, float]
-    ticks: list[float]
-    labels: list[str]
-    title: str
-
-    def axis(self) -> dict[str, Any]:
-        """The x axis of a figure with these places."""
-        return axis(self.title, tickvals=self.ticks, ticktext=self.labels, showgrid=False)
-
-
-def places(table: pd.DataFrame) -> Places:
-    """Positions of the cells of a table with `KEYS` and `n`."""
-    freezes = list(dict.fromkeys(table.sort_values(["depth", "strategy", "embeddings"])["freeze"]))
-    sizes = sorted(table["train_size"].unique().tolist())
-    index = {freeze: n for n, freeze in enumerate(freezes)}
-    block = {size: n * (len(freezes) + 1) for n, size in enumerate(sizes)}
-    keys = zip(table["cell"], table["train_size"], table["freeze"], strict=True)  # itertuples would build all columns
-    place_of = {cell: float(block[size] + index[freeze]) for cell, size, freeze in keys}
-    if len(place_of) <= _MAX_LABELLED:
-        several = len(sizes) > 1
-        labels = [_label(row, several=several) for row in table.itertuples()]
-        return Places(place_of, list(place_of.values()), labels, "frozen" + (", train size" if several else ""))
-    middle = (len(freezes) - 1) / 2
-    named = sizes[:: -(-len(sizes) // MAX_TICKS)]
-    return Places(
-        place_of, [block[size] + middle for size in named], [f"{size:,}" for size in named], "train size (sentences)"
-    )
-
-
-def beside_each_other(trials: pd.DataFrame, spots: Places) -> pd.Series:
-    """Where the dots of trials stand at the places of their `cell`: by `seed`, in the same order in every cell."""
-    codes, seeds = pd.factorize(trials["seed"], sort=True)
-    offsets = pd.Series(dodge(codes.tolist(), len(seeds)), index=trials.index, dtype="float64")
-    return trials["cell"].map(spots.positions) + offsets
-
-
-def _label(row: Any, *, several: bool) -> str:
-    label = name(freeze_name(row.freeze, int(row.n_layers))).replace(" + ", "<br>+ ")
-    label = with_strip(row.freeze, int(row.n_layers), label, "<br>")
-    return f"{label}<br>{row.train_size:,}<br>n={row.n}" if several else f"{label}<br>n={row.n}"
 
 
 def with_cells(rows: pd.DataFrame, trials: pd.DataFrame) -> pd.DataFrame:

@@ -54,7 +54,7 @@ def part_card(part: Part[Any], drawn: Drawn | None) -> Any:
     return html.Details([html.Summary(part.on_demand), card], className="on-demand")
 
 
-_WAITS = "Comes as soon as what stands above is drawn ..."  # where nothing is yet
+_WAITS = "Loading, one part after the other ..."  # where nothing is yet
 
 
 def _wide(kind: str, part: Part[Any], inner: Any, waits: str) -> Any:
@@ -142,6 +142,8 @@ def frame_table(frame: pd.DataFrame) -> Any:
     """
     linked = [name for name in frame.columns if name in _TRIALS]
     most = MAX_LINKED_ROWS if linked else MAX_ROWS
+    first = frame.head(most)
+    frame = frame.loc[:, (first.notna() & (first != "")).any() | (len(first) == 0)]  # without empty columns
     sides = [f"n{n}" for n, name in enumerate(frame.columns, 1) if pd.api.types.is_numeric_dtype(frame[name])]
     wrapped = [f"w{n}" for n, name in enumerate(frame.columns, 1) if name in _WRAPPED]
     look = " ".join(["plain", *sides, *wrapped])

@@ -59,6 +59,8 @@ class Look:
         text, muted: Colours of text; `text` is the colour of the baseline, too.
         paper, grid: Colours of the background and its grid lines.
         narrow: Whether the screen is a phone's, where panels stand below each other; other figures scroll sideways.
+        large: Whether the screen has room for figures that are higher, and for three panels beside each other.
+        printed: Whether the figure is as wide as a page of paper, where its labels have less room than on a screen.
     """
 
     text: str
@@ -67,6 +69,8 @@ class Look:
     grid: str
     dark: bool
     narrow: bool = False
+    large: bool = False
+    printed: bool = False
 
     def depth(self, depth: int, n_layers: int) -> str:
         """Colour of a depth, another for each and the same in both themes."""
@@ -108,12 +112,14 @@ class Look:
 LIGHT = Look(text="#1A1B1E", muted="#495057", paper="#FFFFFF", grid="#DEE2E6", dark=False)
 DARK = Look(text="#E9ECEF", muted="#B4BAC1", paper="#242424", grid="#3A3D42", dark=True)
 
-# What a browser asks for: its colour scheme, and whether its screen is narrow.
+# What a browser asks for: its colour scheme, and whether its screen is narrow or large.
 LOOKS = {
     "light": LIGHT,
     "dark": DARK,
     "light-narrow": replace(LIGHT, narrow=True),
     "dark-narrow": replace(DARK, narrow=True),
+    "light-large": replace(LIGHT, large=True),
+    "dark-large": replace(DARK, large=True),
 }
 
 
@@ -140,6 +146,9 @@ def axis(title: str, **more: Any) -> dict[str, Any]:
     return {"title": {"text": title, "standoff": 8}, "automargin": True, **more}
 
 
+_LARGE_HIGH = 760  # pixels to which figures are stretched on a large screen
+
+
 def layout(look: Look, *, x: Mapping[str, Any], y: Mapping[str, Any], height: int = 380, **more: Any) -> dict[str, Any]:
     """The layout that all figures share."""
     lines = {"gridcolor": look.grid, "linecolor": look.muted, "zerolinecolor": look.muted, "zeroline": False}
@@ -147,7 +156,7 @@ def layout(look: Look, *, x: Mapping[str, Any], y: Mapping[str, Any], height: in
         "font": {"family": "system-ui, 'Segoe UI', Roboto, sans-serif", "size": 13, "color": look.text},
         "paper_bgcolor": look.paper,
         "plot_bgcolor": look.paper,
-        "height": height,
+        "height": max(height, min(round(1.6 * height), _LARGE_HIGH)) if look.large else height,
         "margin": {"l": 56, "r": 16, "t": 16, "b": 56},
         "hovermode": "closest",
         "hoverlabel": {"font": {"family": "system-ui, sans-serif"}},
@@ -249,16 +258,20 @@ def rows_layout(
 
 
 def with_note(figure: Figure, look: Look, *notes: str, width: int = 110) -> Figure:
-    """The figure with notes below the title of its x axis, in a larger margin; the same figure if there is no note."""
+    """The figure with notes below the title of its x axis, of several the first of the lowest row, in a larger margin;
+    the same figure if there is no note.
+    """
     paragraph = " ".join(note for note in notes if note)
     if not paragraph:
         return figure
     drawn = figure["layout"]
     lines = "<br>".join(escape(escaped(line), quote=False) for line in textwrap.wrap(paragraph, width))
-    title = drawn["xaxis"]["title"]
+    axes = [key for key in drawn if key.startswith("xaxis")]
+    lowest = min(axes, key=lambda key: drawn.get(key.replace("x", "y", 1), {}).get("domain", [0.0])[0])
+    title = drawn[lowest]["title"]
     note = f'<span style="font-size:12px;color:{look.muted}">{lines}</span>'
     text = "<br>".join(filter(None, [title["text"], note]))
-    named = {"xaxis": {**drawn["xaxis"], "title": {**title, "text": text}}}
+    named = {lowest: {**drawn[lowest], "title": {**title, "text": text}}}
     if "margin" in drawn:
         named["margin"] = {**drawn["margin"], "b": drawn["margin"]["b"] + 20 * (lines.count("<br>") + 1)}
     return {**figure, "layout": {**drawn, **named}}

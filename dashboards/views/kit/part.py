@@ -22,6 +22,10 @@ from dashboards.views.kit.drawing import Figure, Look, empty_figure
 Info = TypeVar("Info")
 
 
+ONLY_BASELINE = "Only the baseline is here, so there is nothing to compare with it."
+NO_PAIRS = "No trial has a completed baseline with the same seed. Run the baseline (freeze: none)."
+
+
 class EmptyPartError(Exception):
     """Why there is nothing to show, in words, and what to do about it."""
 

@@ -84,9 +84,7 @@ def test_the_html_is_one_file_below_two_megabytes_that_asks_no_network(written: 
 def test_every_figure_of_the_html_is_json_that_plotly_takes(written: Written) -> None:
     text = written.html.read_text(encoding="utf-8")
     figures = re.findall(r'<script type="application/json" id="s1-([\w-]+)-data">(.*?)</script>', text)
-    assert {"answer-losses", "depth-strip", "depth-forest", "curves-quality", "cost-savings"} <= {
-        name for name, _ in figures
-    }
+    assert {"answer-losses", "depth-strip", "curves-quality", "cost-savings"} <= {name for name, _ in figures}
     assert all(set(json.loads(content)) == {"data", "layout"} for _, content in figures)
 
 
@@ -139,7 +137,7 @@ def test_without_a_browser_all_but_the_pictures_is_written(written: Written, mon
 @each("ending", ["csv", "md", "tex", "json"])
 def test_a_figure_is_exported_as_the_page_of_its_address_shows_it(frames: Frames, tmp_path: Path, ending: str) -> None:
     for name, url in (("all", ""), ("some", "http://127.0.0.1:8050/scores?size=800&strategy=first_k")):
-        export_figure(frames, "depth-forest", url, tmp_path / f"{name}.{ending}")
+        export_figure(frames, "depth-strip", url, tmp_path / f"{name}.{ending}")
     assert (tmp_path / f"some.{ending}").stat().st_size < (tmp_path / f"all.{ending}").stat().st_size
 
 
@@ -163,10 +161,10 @@ def test_what_cannot_be_exported_is_told(
 @pytest.mark.slow
 def test_a_picture_is_drawn_and_the_same_figure_gives_the_same_svg(store: ResultStore, tmp_path: Path) -> None:
     for name in ("one.svg", "two.svg", "one.pdf", "one.png"):
-        export_figure(Frames(store), "depth-forest", "", tmp_path / name)
+        export_figure(Frames(store), "depth-strip", "", tmp_path / name)
     svg = (tmp_path / "one.svg").read_bytes()
     assert svg == (tmp_path / "two.svg").read_bytes()
     assert svg.startswith(b"<svg")
-    assert b"first 2, 200 (n=5)" in svg
+    assert b"200 for training, n=5" in svg
     assert (tmp_path / "one.pdf").read_bytes().startswith(b"%PDF")
     assert (tmp_path / "one.png").read_bytes().startswith(b"\x89PNG")

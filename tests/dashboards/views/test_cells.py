@@ -7,12 +7,12 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from dashboards.views import depth_strip, forest
+from dashboards.views import depth_strip, scores
 from dashboards.views.kit import cells
 from dashboards.views.kit.drawing import LIGHT
 from dashboards.views.kit.part import compute
 from tests.dashboards.stores import specs
-from tests.dashboards.views.made import made, strictly
+from tests.dashboards.views.made import made
 
 
 def test_the_cells_shown_are_those_of_whole_train_sizes_the_largest_first(tmp_path: Path) -> None:
@@ -37,10 +37,9 @@ def test_counted_costs_need_no_device() -> None:
 def test_losses_without_an_interval_say_that_seeds_are_too_few(
     seeds: tuple[int, ...], few: bool, tmp_path: Path
 ) -> None:
-    info = forest.prepare_forest(made(tmp_path / "s", trials=specs(seeds=seeds, train_sizes=(200,))))
-    figure = strictly(forest.draw_forest(info, LIGHT))
-    assert ("too few seeds to decide" in figure["layout"]["xaxis"]["title"]["text"]) == few
-    assert figure["data"][0]["error_x"]["visible"] == (not few)
+    table = scores.prepare_losses(made(tmp_path / "s", trials=specs(seeds=seeds, train_sizes=(200,))))
+    assert table["from (points)"].isna().all() == few
+    assert table["verdict"].str.contains("seed").all() == few
 
 
 @pytest.mark.parametrize(("seeds", "means"), [((0, 1), 0), ((0, 1, 2), 5)])

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dashboards.data.selection import Selection
-from dashboards.views import depth_strip, forest
+from dashboards.views import depth_strip
 from dashboards.views.kit.drawing import LIGHT
 from dashboards.views.kit.part import compute
 from tests.dashboards.stores import specs, write_store
@@ -30,20 +30,14 @@ def _figure(part: Any, selection: Selection) -> dict[str, Any]:
     return figure
 
 
-def test_the_forest_draws_the_largest_sizes_and_its_table_has_all(large: Selection) -> None:
-    drawn = compute(forest.FOREST, large, LIGHT)
+def test_scores_draw_the_largest_sizes_and_their_table_has_all(large: Selection) -> None:
+    drawn = compute(depth_strip.STRIP, large, LIGHT)
     assert drawn.figure is not None
-    rows = drawn.figure["layout"]["yaxis"]["ticktext"]
-    assert (len(rows), len(drawn.table)) == (forest.MAX_ROWS, 4 * len(SIZES))
-    assert rows[-1].endswith("4,200 (n=2)")
-    assert f"The {forest.MAX_ROWS} of {4 * len(SIZES)} settings" in drawn.figure["layout"]["xaxis"]["title"]["text"]
-
-
-def test_the_baselines_are_one_line_with_gaps(large: Selection) -> None:
-    lines = [trace for trace in _figure(depth_strip.STRIP, large)["data"] if trace["name"] == "baseline mean"]
-    assert len(lines) == 1
-    assert lines[0]["y"].count(None) == len(SIZES)
-    assert lines[0]["y"][0] == lines[0]["y"][1]
+    layout = drawn.figure["layout"]
+    titles = [each["text"] for each in layout["annotations"]]
+    assert titles[0] == "4,200 for training, n=2"
+    assert (len(titles), len(drawn.table)) == (depth_strip.MOST_PANELS, len(large.completed))
+    assert f"{len(SIZES) - depth_strip.MOST_PANELS} smaller train sizes" in str(layout)
 
 
 @pytest.mark.parametrize("most", [10, 5_000])
@@ -51,7 +45,7 @@ def test_picked_trials_are_marked_among_binned_dots_and_among_dots(
     most: int, large: Selection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(depth_strip, "MAX_DOTS", most)
-    rows = large.completed.iloc[[3, 40]]
+    rows = large.completed.sort_values("train_size").iloc[[-3, -4]]
     picking = replace(large, query=large.query.but(trials=(*rows["trial_id"], "gone")))
     traces = _figure(depth_strip.STRIP, picking)["data"]
     assert ("heatmap" in {trace["type"] for trace in traces}) is (most == 10)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -88,6 +89,14 @@ def test_a_corpus_with_a_large_loss_does_not_press_the_others_flat(steep: dict[s
     assert "matches" not in layout["yaxis2"]
 
 
+def test_labels_of_a_page_of_paper_are_placed_for_its_narrower_panels(clear: Select) -> None:
+    info = loss_panels.prepare_losses(clear(""))
+    figures = [losses.draw_losses(info, look) for look in (LIGHT, replace(LIGHT, printed=True))]
+    texts = [[text for trace in f["data"] for text in trace.get("text", []) if text] for f in figures]
+    assert set(texts[1]) <= set(texts[0])
+    assert len(texts[1]) < len(texts[0])
+
+
 def test_a_mark_opens_the_trials_of_its_setting(clear: Select) -> None:
     figure = losses.draw_losses(loss_panels.prepare_losses(clear("?size=800")), LIGHT)
     for trace in figure["data"]:
@@ -121,6 +130,6 @@ def test_a_label_lies_on_no_mark_and_on_no_other_label(at: list[tuple[float, flo
 def test_scores_are_drawn_near_the_baseline_and_what_lies_beyond_is_an_arrow_with_its_loss(far: Selection) -> None:
     figure = strictly(depth_strip.draw_strip(depth_strip.prepare_strip(far), LIGHT))
     (arrows,) = [trace for trace in figure["data"] if trace["name"] == "beyond"]
-    low, high = figure["layout"]["yaxis"]["range"]
+    low, high = (figure["layout"]["yaxis"]["autorangeoptions"][end] for end in ("minallowed", "maxallowed"))
     assert 80 < low < arrows["y"][0] < high < 95
     assert arrows["text"] == ["-40.0"]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dashboards.data.frames import Frames
-from dashboards.data.selection import PageQuery, Selection, select
+from dashboards.data.selection import PageQuery, Selection, parse_query, select
 from dashboards.views.trials import RowsRequest, answer_rows, trials_content, trials_csv
 from tests.dashboards.stores import Invented, specs, write_store
 
@@ -102,3 +102,39 @@ def test_the_grid_begins_with_the_filters_of_the_address_as_it_sent_them(selecti
 def test_columns_that_a_visitor_invents_are_no_columns(selection: Selection) -> None:
     asked = {"sortModel": [{"colId": "spec", "sort": "asc"}], "filterModel": {"__class__": {"filter": "x"}}}
     assert len(_rows(selection, **asked)) == 15
+
+
+@pytest.mark.parametrize(
+    ("words", "n"), [("first", 6), ("FIRST completed", 2), ("first 4", 3), ("first gone", 0), ("", 15)]
+)
+def test_each_word_of_a_search_stands_in_a_row(selection: Selection, words: str, n: int) -> None:
+    found = select(selection.snapshot, PageQuery(find=words))
+    assert len(_rows(found)) == n == len(trials_csv(found).splitlines()) - 1
+
+
+def test_a_search_finds_a_trial_by_its_id_and_not_by_a_single_digit(selection: Selection) -> None:
+    trial = selection.trials["trial_id"].iloc[0]
+    assert [row["id"] for row in _rows(select(selection.snapshot, PageQuery(find=trial[:8])))] == [trial]
+    assert len(_rows(select(selection.snapshot, PageQuery(find=trial[0])))) < 15
+
+
+def test_grouped_rows_are_the_means_of_what_is_shown_and_lead_to_their_trials(selection: Selection) -> None:
+    grouped = select(selection.snapshot, PageQuery(group="freeze", state="completed or pruned"))
+    own = selection.trials.set_index("freeze")["score"].dropna()
+    rows = _rows(grouped)
+    assert {row["freeze"]: row["score"] for row in rows} == pytest.approx((100 * own).round(4).to_dict())
+    words, address = rows[0]["trial_id"].strip("[)").split("](trials")
+    leads_to = select(selection.snapshot, parse_query(address)[0])
+    assert (words, len(trials_csv(leads_to).splitlines()) - 1) == ("1 trial", 1)
+    assert _rows(select(selection.snapshot, PageQuery(group="freeze")))[0]["trial_id"].startswith("[1 of 3 trials]")
+
+
+def test_a_trial_is_compared_with_the_baseline_of_its_seed_in_one_click(selection: Selection) -> None:
+    links = {row["id"]: row["compare"] for row in _rows(selection)}
+    of = selection.trials.set_index("trial_id")
+    for trial, link in links.items():
+        if of.loc[trial, "freeze"] == "none":
+            assert link == ""
+        else:
+            base, same = parse_query(link.partition("(compare")[2].rstrip(")"))[0].trials
+            assert (same, of.loc[base, "freeze"], of.loc[base, "seed"]) == (trial, "none", of.loc[trial, "seed"])
