@@ -60,3 +60,17 @@ def test_a_comparison_without_trials_says_once_where_to_pick_them(url: str, watc
     expect(page.get_by_text("This store has no trial 'nonsense'").filter(visible=True)).to_have_count(1)
     page.get_by_role("link", name="Open Trials").click()
     page.wait_for_url("**/trials*")
+
+
+def test_trials_are_searched_and_grouped_and_one_click_compares_with_the_baseline(url: str, watched: Watched) -> None:
+    page = watched.open(f"{url}/trials")
+    rows = page.locator(".ag-center-cols-container .ag-row")
+    page.locator("#control-find").fill("first 2")
+    page.wait_for_url("**/trials?find=first+2")
+    expect(rows).to_have_count(sum(spec.freeze.label == "first 2" for spec in TRIALS))
+    page.get_by_role("link", name="with baseline").first.click()
+    page.wait_for_url("**/compare?*")
+    expect(page.get_by_text("yes, by seed")).to_be_visible()
+    page = watched.open(f"{url}/trials?group=freeze")
+    expect(rows).to_have_count(len({spec.freeze.label for spec in TRIALS}))
+    expect(page.get_by_role("columnheader", name="mean dev accuracy")).to_be_visible()
