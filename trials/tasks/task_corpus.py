@@ -172,9 +172,9 @@ def _labels(data: DataSpec, paths: Files) -> list[str] | None:
         items = [item for path in paths for item in CORPUS_FORMATS[data.format](Path(path), data.columns, None)]
         return [label for item in items for label in labels_of(item)]
     if data.format == "conllu":
-        at = {"upos": 3, "xpos": 4}.get(data.columns.tags or "upos", -1)
+        position = {"upos": 3, "xpos": 4}.get(str(data.columns.tags or "upos"), -1)
         rows = [line.split("\t") for path in paths for line in read_lines(Path(path))]
-        return [row[at] for row in rows if row[0].isdigit() and len(row) > at]
+        return [row[position] for row in rows if row[0].isdigit() and len(row) > position]
     column = data.columns.label if data.columns.label is not None else data.columns.tags
     assert column is not None
     found = [column_cells(first_rows(Path(path), data.format), column) for path in paths]

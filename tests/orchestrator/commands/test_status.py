@@ -79,7 +79,7 @@ def test_while_a_driver_runs_the_time_left_is_shown(store: ResultStore) -> None:
     assert "time left" not in status(store.root).stdout
     with running(store.storage, "mine", LATER.trial_id):
         assert "\ntime left: 1 min 0 s\n" in status(store.root).stdout
-        expected = prepare_progress(select(Frames(store).refresh(), PageQuery())).left
+        expected = prepare_progress(select(Frames(store).refresh(), PageQuery())).time_left
     assert expected == "1 min 0 s"  # on the dashboard as well
 
 
