@@ -186,8 +186,11 @@ def _n_bought(answers: Iterable[Answer], tolerance: float) -> int:
 
 def _share(each: Answer, row: Row) -> float:
     """How much of the layers a setting freezes."""
-    freeze = FreezeSpec.named(row["freeze"], each.n_layers)
-    return 0.0 if freeze is None else freeze.depth / each.n_layers
+    return _freeze_of(each, row).depth / each.n_layers
+
+
+def _freeze_of(each: Answer, row: Row) -> FreezeSpec:
+    return next(freeze for freeze in each.freezes if freeze.label == row["freeze"])
 
 
 def _has_interval(each: Answer) -> bool:
@@ -261,8 +264,8 @@ def _sizes(answers: list[Answer]) -> tuple[int, int, int]:
 def _by_depth(answers: list[Answer]) -> str:
     """A row for each corpus of one encoder and train size: the loss of each freeze, with the interval that decides."""
     first = answers[0]
-    freezes = dict.fromkeys(row["freeze"] for each in answers for row in each.settings)
-    strips = [strip_and_word(freeze, first.n_layers) for freeze in freezes]
+    freezes = {freeze.label: freeze for each in answers for freeze in each.freezes}
+    strips = [strip_and_word(freeze, first.n_layers) for freeze in freezes.values()]
     lines = [
         f"### {first.model} ({first.n_layers} layers), {first.train_size:,} examples\n",
         f"| corpus | score | baseline | seeds | {' | '.join(strips)} |",
@@ -303,13 +306,13 @@ def _within(each: Answer) -> str:
     cells = [
         bought
         if isinstance(bought, str)
-        else f"{strip_and_word(bought['freeze'], each.n_layers)}, saves {percent(bought['saved_flops'])}"
+        else f"{strip_and_word(_freeze_of(each, bought), each.n_layers)}, saves {percent(bought['saved_flops'])}"
         for bought in (bought_within(each, tolerance) for tolerance in TOLERANCES)
     ]
     return f"| {each.corpus} | {each.model} | {each.train_size:,} | {' | '.join(cells)} |"
 
 
-Half = tuple[str, int, int, Row, Row | None]  # corpus, train size, layers, loss, loss against the first half
+Half = tuple[str, int, str, Row, Row | None]  # corpus, train size, strip, loss, loss against the first half
 
 
 def _halves(store: ResultStore) -> Iterator[Half]:
@@ -322,10 +325,12 @@ def _halves(store: ResultStore) -> Iterator[Half]:
             against = (
                 {row["freeze"]: row for row in _settings_against(rows, first["cell"].iloc[0])} if len(first) else {}
             )
-            for row in shown[corpus, size].settings if _has_interval(shown[corpus, size]) else ():
+            each = shown[corpus, size]
+            for row in each.settings if _has_interval(each) else ():
                 other = against.get(row["freeze"])
                 has_interval = other is not None and other["low"] is not None
-                yield corpus, size, int(rows["n_layers"].iloc[0]), row, other if has_interval else None
+                strip = strip_and_word(_freeze_of(each, row), each.n_layers)
+                yield corpus, size, strip, row, other if has_interval else None
 
 
 def _settings_against(frame: pd.DataFrame, baseline: str) -> Iterator[Row]:
@@ -336,9 +341,8 @@ def _settings_against(frame: pd.DataFrame, baseline: str) -> Iterator[Row]:
             yield from setting_rows(with_each_saving(decide(rows), rows))
 
 
-def _half_row(corpus: str, size: int, n_layers: int, row: Row, against: Row | None) -> str:
+def _half_row(corpus: str, size: int, strip: str, row: Row, against: Row | None) -> str:
     verdict = "" if against is None else against["difference"]
-    strip = strip_and_word(row["freeze"], n_layers)
     return f"| {corpus} | {size:,} | {strip} | {_loss(row)} | {_loss(against)} | {verdict} |"
 
 
@@ -361,7 +365,8 @@ def _searches(store: ResultStore) -> Iterator[Search]:
                 search = DepthSearch(goal, depths, StoredTrials(ResultStore(Path("nothing"))))
                 spent = simulate(search, recorded).trials
                 chosen = search.decided().chosen
-                label = None if chosen is None else strip_and_word(chosen["freeze"], search.decided().n_layers or 0)
+                n_layers = search.decided().n_layers or 0
+                label = None if chosen is None else strip_and_word(chosen["freeze_spec"], n_layers)
                 results.append((spent, label))
             yield next(iter(grid.values())), len(grid), results
 

@@ -22,6 +22,7 @@ from trials.sources.places.corpus_draft import DataDraft, Located, named_corpus
 from trials.sources.places.model_draft import ModelDraft, find_model, named_model
 from trials.spec import (
     EMBEDDINGS_ALONE,
+    FROZEN_EMBEDDINGS,
     DataSpec,
     FreezeSpec,
     Frozen,
@@ -141,6 +142,25 @@ class FreezeDraft(Frozen):
             text = f"{depth} is not a depth of {self.strategy} in model {model.name!r} of {model.n_layers} layers: "
             text += f"{_listed(possible)}." if possible else f"none is ({error})."
             raise DraftError([(("depth",), text)], 2) from error
+
+
+def freeze_of_label(label: str, n_layers: int) -> FreezeSpec | None:
+    """What the label of a setting names in an encoder of `n_layers` layers; None for a label of none."""
+    word = label.removesuffix(FROZEN_EMBEDDINGS)
+    listed, _, _ = word.removeprefix(f"{LAYERS} ").partition(" by ")
+    if word.startswith(f"{LAYERS} ") and all(number.isdecimal() for number in listed.split(",")):
+        layers = tuple(map(int, listed.split(",")))
+        if max(layers) >= n_layers:
+            return None
+        return FreezeSpec(strategy=LAYERS, layers=layers, embeddings=word != label)
+    for name in FREEZE_STRATEGIES:
+        for depth in possible_depths(name, n_layers):
+            layers = tuple(sorted(frozen_layers(name, n_layers, depth)))
+            for embeddings in (False, True):
+                freeze = FreezeSpec(strategy=name, layers=layers, embeddings=embeddings)
+                if freeze.label == label:
+                    return freeze
+    return None
 
 
 def _listed(depths: list[int]) -> str:

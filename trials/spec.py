@@ -12,7 +12,7 @@ import json
 import math
 from collections.abc import Mapping
 from contextlib import suppress
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -23,10 +23,7 @@ from trials.freeze.strategies import (
     FREEZE_STRATEGIES,
     LAYERS,
     StoredRule,
-    StrategyLook,
     frozen_layers,
-    look_of,
-    possible_depths,
     word_at,
 )
 from trials.plugins.registry import NOT_LOADED
@@ -74,17 +71,6 @@ class FreezeSpec(Frozen):
         """How many encoder layers are frozen."""
         return len(self.layers)
 
-    @classmethod
-    def named(cls, label: str, n_layers: int) -> FreezeSpec | None:
-        """The inverse of `label` in an encoder of `n_layers` layers; None for a rule's, and for no label of one."""
-        registered = tuple((name, id(strategy), look_of(name)) for name, strategy in FREEZE_STRATEGIES.items())
-        if (freeze := _by_label(n_layers, registered).get(label)) is not None:
-            return freeze
-        parts = LabelParts.of(label)
-        if parts.layers is None or max(parts.layers) >= n_layers:
-            return None
-        return cls(strategy=LAYERS, layers=parts.layers, embeddings=parts.embeddings)
-
     @property
     def is_baseline(self) -> bool:
         """Whether nothing is frozen at all."""
@@ -113,57 +99,30 @@ class FreezeSpec(Frozen):
         With a rule: `adaptive (gradient norm)`. Of a plug-in that is not loaded:
         `layers 2,3 by middle_k (plug-in not loaded)`.
         """
+        return self.word + (FROZEN_EMBEDDINGS if self.embeddings and not self.is_embeddings_alone else "")
+
+    @property
+    def word(self) -> str:
+        """The label without the ending for the embeddings."""
         if self.rule is not None:
-            return f"{ADAPTIVE} ({self.rule.label})" + (FROZEN_EMBEDDINGS if self.embeddings else "")
-        if self.embeddings and not self.layers:
+            return f"{ADAPTIVE} ({self.rule.label})"
+        if self.is_embeddings_alone:
             return "embeddings"
         if self.strategy in FREEZE_STRATEGIES:
-            word = word_at(self.strategy, self.depth)
-        else:
-            word = f"{LAYERS} {','.join(map(str, self.layers))}"
-        if self.strategy not in (*FREEZE_STRATEGIES, LAYERS):
-            word += f" by {self.strategy} ({NOT_LOADED})"
-        return word + (FROZEN_EMBEDDINGS if self.embeddings else "")
+            return word_at(self.strategy, self.depth)
+        return f"{LAYERS} {','.join(map(str, self.layers))}{self.chooser}"
 
+    @property
+    def chooser(self) -> str:
+        """What chose the layers, as ` by middle_k (plug-in not loaded)`; empty for what this process knows."""
+        if self.strategy in (*FREEZE_STRATEGIES, LAYERS, ADAPTIVE):
+            return ""
+        return f" by {self.strategy} ({NOT_LOADED})"
 
-class LabelParts(NamedTuple):
-    """A label of `FreezeSpec` as text, for what is known of it by nothing else.
-
-    Attributes:
-        word: Without the embeddings' ending.
-        layers: Those that it lists; None where it names a strategy or a rule.
-        chooser: ` by` and the plug-in that chose the listed layers, where it is not loaded; else empty.
-        rule: The label of its rule; empty without one.
-    """
-
-    word: str
-    embeddings: bool
-    layers: tuple[int, ...] | None
-    chooser: str
-    rule: str
-
-    @classmethod
-    def of(cls, label: str) -> LabelParts:
-        """The parts of any label."""
-        word = label.removesuffix(FROZEN_EMBEDDINGS)
-        listed, separator, chooser = word.removeprefix(f"{LAYERS} ").partition(" by ")
-        is_list = word.startswith(f"{LAYERS} ") and all(number.isdecimal() for number in listed.split(","))
-        layers = tuple(map(int, listed.split(","))) if is_list else None
-        rule = word.removeprefix(f"{ADAPTIVE} (").removesuffix(")") if word.startswith(f"{ADAPTIVE} (") else ""
-        return cls(word, word != label, layers, separator + chooser if is_list else "", rule)
-
-
-@lru_cache(maxsize=64)
-def _by_label(n_layers: int, registered: tuple[tuple[str, int, StrategyLook], ...]) -> dict[str, FreezeSpec]:
-    """What every registered strategy freezes at each of its depths, by the label of that setting."""
-    freezes = {}
-    for name, *_ in registered:
-        for depth in possible_depths(name, n_layers):
-            layers = tuple(sorted(frozen_layers(name, n_layers, depth)))
-            for embeddings in (False, True):
-                freeze = FreezeSpec(strategy=name, layers=layers, embeddings=embeddings)
-                freezes[freeze.label] = freeze
-    return freezes
+    @property
+    def is_embeddings_alone(self) -> bool:
+        """Whether the embedding tables are all that is frozen."""
+        return self.embeddings and not self.layers and self.rule is None
 
 
 BASELINE = FreezeSpec(strategy="none", layers=(), embeddings=False)  # nothing is frozen

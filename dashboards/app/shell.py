@@ -213,9 +213,10 @@ def choices(selection: Selection, view: View | None) -> dict[str, list[dict[str,
     options = dict(selection.options)
     layers = selection.trials["n_layers"].unique().tolist()
     n_layers = int(layers[0]) if len(layers) == 1 else 0  # of several encoders a depth may be all layers of one
+    freezes = dict(zip(selection.trials["freeze"], selection.trials["freeze_spec"], strict=True))
     labels: Mapping[str, Callable[[str], str]] = {
         "size": lambda word: f"{int(word):,}",
-        "freeze": lambda label: freeze_name(label, n_layers),
+        "freeze": lambda label: freeze_name(freezes[label], n_layers) if label in freezes else label,
         "metric": metric_label,
         "setup": lambda word: word or "none",
     }

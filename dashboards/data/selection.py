@@ -465,7 +465,7 @@ def _column(metric: str, split: str, own: str) -> str:
 
 
 def _no_trials() -> pd.DataFrame:
-    names = "trial_id t cell baseline state value seed train_size strategy depth freeze embeddings n_layers"
+    names = "trial_id t cell baseline state value seed train_size strategy depth freeze freeze_spec embeddings n_layers"
     return pd.DataFrame({name: pd.Series(dtype=object) for name in names.split()})
 
 

@@ -44,7 +44,7 @@ def _trials(selection: Selection) -> str:
     counts = ", ".join(f"{n} {str(state).replace('_', ' ')}" for state, n in states.items())
     sizes = ", ".join(f"{size:,}" for size in sorted(trials["train_size"].unique().tolist()))
     ordered = trials.sort_values(["depth", "strategy", "embeddings"])
-    freezes = ", ".join(dict.fromkeys(freeze_column(ordered["freeze"], ordered["n_layers"])))
+    freezes = ", ".join(dict.fromkeys(freeze_column(ordered["freeze_spec"], ordered["n_layers"])))
     seeds = ", ".join(map(Seeds.label_of, sorted(trials["seed"].unique().tolist())))
     if len(seeds) > _MOST_SEEDS:
         seeds = f"{seeds[:_MOST_SEEDS].rpartition(',')[0]}, ..."

@@ -31,7 +31,7 @@ from dashboards.views.kit.drawing import (
 )
 from dashboards.views.kit.part import EmptyPartError, Part, View
 from dashboards.views.trial_page import settings_of
-from orchestrator.analysis.freeze_names import freeze_name, froze_by, layer_strip
+from orchestrator.analysis.freeze_names import FreezeName, froze_by
 from orchestrator.analysis.losses import losses
 from orchestrator.analysis.two_way import interval
 from orchestrator.config.quantities import counted
@@ -99,7 +99,7 @@ def words_of(picks: Picks) -> list[str]:
         "seed": lambda value: f"seed {Seeds.label_of(int(value))}",
     }
     differing = [key for key in more if rows[key].nunique() > 1]
-    frozen = freeze_column(rows["freeze"], rows["n_layers"])
+    frozen = freeze_column(rows["freeze_spec"], rows["n_layers"])
     return [
         ", ".join([name, *(more[key](row[key]) for key in differing if row[key] != "")])
         for name, row in zip(frozen, rows.to_dict("records"), strict=True)
@@ -154,7 +154,11 @@ def draw_curves(info: PickedCurves, look: Look) -> Figure:
 
 def _end_label(row: dict[Hashable, Any]) -> str:
     """The number of a trial and what it freezes, as short as a phone needs it."""
-    return f"{row['number']} {layer_strip(str(row['freeze']), int(row['n_layers'])) or short(row['freeze'], 12)}"
+    return f"{row['number']} {_frozen(row).squares or short(row['freeze'], 12)}"
+
+
+def _frozen(row: dict[Hashable, Any]) -> FreezeName:
+    return FreezeName(row["freeze_spec"], int(row["n_layers"]))
 
 
 def _line(rows: pd.DataFrame, y: list[float | None], number: int, title: str, panel: int, look: Look) -> dict[str, Any]:
@@ -243,7 +247,7 @@ def picked_list(selection: Selection) -> Any:
             href=f"/compare{selection.query.but(trials=rest).search()}",
             title=f"Remove trial {row['number']} from the comparison",
         )
-        strip = with_strip(str(row["freeze"]), int(row["n_layers"]), "")
+        strip = with_strip(_frozen(row), "")
         lines.append(
             html.Li([html.Span(strip, className="strip"), f"{phrase} (", trial_link(row["trial_id"]), ") ", remove])
         )
@@ -325,7 +329,7 @@ def prepare_pairs(selection: Selection) -> pd.DataFrame:
 
 
 def _setting(row: Any) -> str:
-    return ", ".join(filter(None, [freeze_name(row["freeze"], int(row["n_layers"])), str(row["setup"])]))
+    return ", ".join(filter(None, [_frozen(row), str(row["setup"])]))
 
 
 def prepare_settings(selection: Selection) -> pd.DataFrame:

@@ -26,7 +26,6 @@ from dashboards.views.kit.drawing import (
     with_note,
 )
 from dashboards.views.kit.part import Part
-from orchestrator.analysis.freeze_names import layer_strip
 
 MAX_DOTS = 5000
 _BINS = 60  # of the density, over the range of the scores
@@ -42,7 +41,7 @@ class Strip(NamedTuple):
 
     Attributes:
         cells: Mean and interval of each.
-        dots: `trial_id`, `cell`, `seed`, `freeze`, `n_layers`, `train_size`, `y` (percent).
+        dots: `trial_id`, `cell`, `seed`, `freeze`, `freeze_spec`, `n_layers`, `train_size`, `y` (percent).
         picked: Ids of the trials that the address picks.
         tolerance: In points.
     """
@@ -56,7 +55,7 @@ class Strip(NamedTuple):
 def prepare_strip(selection: Selection) -> Strip:
     """The trials of all cells."""
     done = selection.completed
-    dots = done[["trial_id", "cell", "seed", "freeze", "n_layers", "train_size"]]
+    dots = done[["trial_id", "cell", "seed", "freeze", "freeze_spec", "n_layers", "train_size"]]
     dots = dots.assign(y=100 * done[selection.column]).reset_index(drop=True)
     return Strip(cells_of(selection), dots, selection.query.trials, selection.plan.tolerance)
 
@@ -110,8 +109,8 @@ def draw_strip(info: Strip, look: Look) -> Figure:
 
 def _axis_of(settings: pd.DataFrame, room: int) -> dict[str, Any]:
     """The axis with a place for each setting, named by its layer strip and, where there is room, in words."""
-    words = [*map(name, freeze_column(settings["freeze"], settings["n_layers"]))]
-    strips = [layer_strip(row.freeze, int(row.n_layers)) for row in settings.itertuples()]
+    frozen = freeze_column(settings["freeze_spec"], settings["n_layers"])
+    words, strips = [*map(name, frozen)], [each.squares for each in frozen]
     if _LINE * 2 * len(words) > room:
         labels = [strip or text for strip, text in zip(strips, words, strict=True)]
     else:
@@ -187,7 +186,7 @@ def _dots(dots: pd.DataFrame, cells: pd.DataFrame, look: Look) -> Figure:
         "color": [cell_colour(look, row_of[cell]) for cell in dots["cell"]],
         "symbol": [cell_symbol(look, row_of[cell]) for cell in dots["cell"]],
     }
-    frozen = dots.assign(what=[*map(name, freeze_column(dots["freeze"], dots["n_layers"]))])
+    frozen = dots.assign(what=[*map(name, freeze_column(dots["freeze_spec"], dots["n_layers"]))])
     return _trials("trials", frozen, marker, "%{customdata[3]}, seed %{customdata[1]}", "what")
 
 
@@ -249,7 +248,7 @@ def _picked(dots: pd.DataFrame, ids: Sequence[str], look: Look) -> list[dict[str
 
 def _means(table: pd.DataFrame, spots: Mapping[str, float], look: Look) -> dict[str, Any]:
     shown = table[~table["dots_only"] & table["mean"].notna()]
-    frozen = map(name, freeze_column(shown["freeze"], shown["n_layers"]))
+    frozen = map(name, freeze_column(shown["freeze_spec"], shown["n_layers"]))
     return mean_marks(
         [spots[cell] for cell in shown["cell"]],
         shown,

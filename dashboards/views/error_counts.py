@@ -34,7 +34,7 @@ from dashboards.views.kit.drawing import (
 )
 from dashboards.views.kit.part import EmptyPartError, Part
 from orchestrator.analysis.describe import describe_cells
-from orchestrator.analysis.freeze_names import freeze_name
+from orchestrator.analysis.freeze_names import FreezeName
 from orchestrator.config.quantities import counted
 from trials.metrics.spans import PREFIXES, spans
 
@@ -161,23 +161,19 @@ class ComparedCells(NamedTuple):
     """A cell and its baseline.
 
     Attributes:
+        name: What the cell freezes, spelled out.
         depth, n_layers: Of the cell.
         trials: Completed trials of both.
     """
 
     cell: str
     baseline: str
-    freeze: str
+    name: FreezeName
     depth: int
     n_layers: int
     train_size: int
     trials: pd.DataFrame
     note: str
-
-    @property
-    def name(self) -> str:
-        """What the cell freezes, spelled out."""
-        return freeze_name(self.freeze, self.n_layers)
 
     @property
     def caption(self) -> str:
@@ -205,8 +201,8 @@ def compared_cells(selection: Selection) -> ComparedCells:
     if not (trials["cell"] == row["baseline"]).any():
         raise EmptyPartError("The baseline has no completed trial. Run it (freeze: none).")
     return ComparedCells(
-        row["cell"], row["baseline"], row["freeze"], int(row["depth"]), int(row["n_layers"]), int(row["train_size"]),
-        trials, note,
+        row["cell"], row["baseline"], FreezeName(row["freeze_spec"], int(row["n_layers"])), int(row["depth"]),
+        int(row["n_layers"]), int(row["train_size"]), trials, note,
     )  # fmt: skip
 
 
@@ -390,6 +386,8 @@ def prepare_entities(selection: Selection) -> Entities:
     rows = [
         {
             "cell": row.cell,
+            "freeze_spec": row.freeze_spec,
+            "n_layers": row.n_layers,
             "trial_id": row.trial_id,
             "seed": row.seed,
             **entity_errors(with_spans[row.trial_id])._asdict(),
@@ -459,10 +457,9 @@ def _dots(info: Entities, cell: str, label: str, number: int, look: Look) -> dic
 def entities_table(info: Entities) -> pd.DataFrame:
     """One row per `trial`: its errors by kind, with `seed` and what is frozen."""
     t = info.trials
-    who = t["cell"].map({info.cells.baseline: "none", info.cells.cell: info.cells.freeze})
     return pd.DataFrame(
         {
-            "frozen": freeze_column(who, pd.Series(info.cells.n_layers, index=t.index)),
+            "frozen": freeze_column(t["freeze_spec"], t["n_layers"]),
             "trial": t["trial_id"],
             "seed": t["seed"],
             "correct": t["correct"],

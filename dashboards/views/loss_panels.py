@@ -18,15 +18,15 @@ from dashboards.views.kit.drawing import (
     Look,
     cell_colour,
     cell_name,
+    freeze_column,
     interval_bars,
     name,
     numbers,
     short,
-    with_strip,
 )
 from dashboards.views.kit.part import EmptyPartError
 from orchestrator.analysis.answer import Answer
-from orchestrator.analysis.freeze_names import FROZEN, TRAINED, freeze_name
+from orchestrator.analysis.freeze_names import FROZEN, TRAINED
 from orchestrator.analysis.setting_phrases import lost
 from orchestrator.analysis.wording import NO_CANDIDATES
 
@@ -200,8 +200,7 @@ class PanelDrawing:
         beyond = (loss > high).astype(int) - (loss < low)
         edge = 0.04 * (high - low)
         strips = [
-            with_strip(str(freeze), int(layers), "").rstrip() or short(freeze_name(freeze, int(layers)), 24)
-            for freeze, layers in zip(table["freeze"], table["n_layers"], strict=True)
+            frozen.squares or short(frozen, 24) for frozen in freeze_column(table["freeze_spec"], table["n_layers"])
         ]
         return table.assign(
             x=saved + 0.016 * width * (place - (n - 1) / 2),
@@ -246,14 +245,16 @@ class PanelDrawing:
             "text": marks["text"].tolist(), "textposition": [side or "bottom center" for side in marks["side"]],
             "cliponaxis": False, "hovertemplate": "%{customdata[1]}<extra>%{customdata[0]}</extra>",
             "customdata": [
-                [cell_name(row, several=False), _hover_text(row), self._address(str(row.freeze), int(row.n_layers))]
-                for row in marks.itertuples()
+                [cell_name(row, several=False), _hover_text(row), self._address(frozen)]
+                for row, frozen in zip(
+                    marks.itertuples(), freeze_column(marks["freeze_spec"], marks["n_layers"]), strict=True
+                )
             ],
         }  # fmt: skip
 
-    def _address(self, freeze: str, n_layers: int = 0) -> str:
+    def _address(self, frozen: str) -> str:
         """The page with the trials of a setting, which a click on its mark opens."""
-        named = {"freeze": {"filterType": "text", "type": "equals", "filter": freeze_name(freeze, n_layers)}}
+        named = {"freeze": {"filterType": "text", "type": "equals", "filter": frozen}}
         return f"/trials{self.panel.trials.but(filters=json.dumps(named)).search()}"
 
     @cached_property

@@ -48,14 +48,15 @@ _LEAST = -100  # percent at which the axis ends: an interval of two pairs would 
 def prepare_savings(selection: Selection) -> Shown:
     """Shares of the baseline's costs that are saved, paired by seed: a row per cell but the baseline, and cost.
 
-    Columns: those of `analysis.savings.savings`, `freeze`, `n_layers`, `train_size`, `row` (of the cell, from the top).
+    Columns: those of `analysis.savings.savings`, `freeze`, `freeze_spec`, `n_layers`, `train_size`, `row` (of the cell,
+    from the top).
     The note names the costs that no cell has, and why.
     """
     shown = shown_cells(selection.trials)
     trials = selection.trials[selection.trials["cell"].isin(shown.table["cell"])]
     shares = savings(trials, list(_LOOKS))
     others = shown.table[shown.table["cell"] != shown.table["baseline"]].reset_index(drop=True)
-    described = others.assign(row=others.index)[["cell", "freeze", "n_layers", "train_size", "row"]]
+    described = others.assign(row=others.index)[["cell", "freeze", "freeze_spec", "n_layers", "train_size", "row"]]
     table = shares.merge(described, on="cell").sort_values(["row"], kind="stable", ignore_index=True)
     if not len(table):
         raise EmptyPartError(ONLY_BASELINE)

@@ -170,7 +170,7 @@ def translucent(colour: str) -> str:
 
 def curves_table(info: Curves) -> pd.DataFrame:
     """One row per point of a curve: `measure`, its setting, mean and interval."""
-    both = info.lines.merge(info.cells[["cell", "freeze", "n_layers", "train_size"]], on="cell", how="left")
+    both = info.lines.merge(info.cells[["cell", "freeze_spec", "n_layers", "train_size"]], on="cell", how="left")
     figures = {name: (info.scale * both[name]).round(4) for name in ("mean", "low", "high")}
     names = {"mean": "mean", "low": "95 % from", "high": "95 % to"}
     return pd.DataFrame(

@@ -66,7 +66,7 @@ def _sentence(row: Any) -> str:
         else f", {row['metric']} {points(row['score'])} % on dev (epoch {row['best_epoch']:g})"
     )
     test = "" if pd.isna(row["test_score"]) else f", {points(row['test_score'])} % on test"
-    frozen = freeze_name(row["freeze"], int(row["n_layers"]))
+    frozen = freeze_name(row["freeze_spec"], int(row["n_layers"]))
     changing = froze_by(pd.DataFrame([row]), "trial_id").get(row["trial_id"])
     return (
         f"{row['model']} on {row['corpus']}, frozen: {frozen}, train size {row['train_size']:,}, "

@@ -431,7 +431,7 @@ def _rows(selection: Selection) -> pd.DataFrame:
     changing = [froze.get(trial_id, "") for trial_id in trials["trial_id"]]
     own = varying_columns(selection, trials)
     rows = trials.assign(froze=changing, **own).reindex(columns=[*COLUMNS, *own])
-    rows["freeze"] = freeze_column(rows["freeze"], trials["n_layers"])
+    rows["freeze"] = freeze_column(trials["freeze_spec"], trials["n_layers"])
     rows["seed"] = [Seeds.label_of(int(seed)) for seed in rows["seed"]]
     state = selection.query.state
     if state in _STATES:

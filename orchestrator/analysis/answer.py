@@ -24,7 +24,7 @@ from orchestrator.analysis.wording import AnswerWords, answer_words, excluded
 from trials.freeze.strategies import ADAPTIVE, FREEZE_STRATEGIES, LAYERS, possible_depths
 from trials.models.family import MODEL_FAMILIES
 from trials.record import MEMORY, TRAINING_COST
-from trials.spec import EMBEDDINGS_ALONE, FreezeSpec, TrialSpec
+from trials.spec import BASELINE, EMBEDDINGS_ALONE, FreezeSpec, TrialSpec
 
 _EACH_SAVING = {"saved_flops": FLOPS, "saved_time": TRAINING_COST, "saved_memory": MEMORY}
 _SETTING = (
@@ -106,9 +106,14 @@ class Answer:
     @property
     def freeze(self) -> str | None:
         """Label of the recommended setting; `none` if nothing should be frozen; None if not decided."""
+        return None if self.freeze_spec is None else self.freeze_spec.label
+
+    @property
+    def freeze_spec(self) -> FreezeSpec | None:
+        """What should be frozen; None if not decided. Not in `as_json`."""
         if (chosen := self.decided_by.chosen) is not None:
-            return str(chosen["freeze"])
-        return "none" if self.decided else None
+            return _freeze_of(chosen)
+        return BASELINE if self.decided else None
 
     @property
     def about(self) -> str | None:
@@ -231,8 +236,10 @@ class Answer:
     @property
     def trade_offs(self) -> tuple[dict[str, Any], ...]:
         """What each tolerance buys, the smallest first: `tolerance`, `freeze`, `saved`, `loss`."""
-        names = ("tolerance", "freeze", "saved", "loss")
-        return tuple({name: getattr(bought, name) for name in names} for bought in self.decided_by.trade_offs)
+        return tuple(
+            {"tolerance": bought.tolerance, "freeze": bought.freeze.label, "saved": bought.saved, "loss": bought.loss}
+            for bought in self.decided_by.trade_offs
+        )
 
     @cached_property
     def settings(self) -> tuple[dict[str, Any], ...]:
@@ -293,8 +300,22 @@ class Answer:
     @property
     def runner_up(self) -> str | None:
         """Label of the next best setting, or of the one nearest to a decision; None if there is none."""
-        second = self.decided_by.runner_up
-        return None if second is None else str(second["freeze"])
+        return None if self.runner_up_spec is None else self.runner_up_spec.label
+
+    @property
+    def runner_up_spec(self) -> FreezeSpec | None:
+        """What that freezes. Not in `as_json`."""
+        return None if (row := self.decided_by.runner_up) is None else _freeze_of(row)
+
+    @property
+    def freezes(self) -> list[FreezeSpec]:
+        """What each of `settings` freezes. Not in `as_json`."""
+        return list(self.decided_by.table["freeze_spec"])
+
+
+def _freeze_of(row: Mapping[str, Any]) -> FreezeSpec:
+    freeze: FreezeSpec = row["freeze_spec"]
+    return freeze
 
 
 def answers(

@@ -26,14 +26,16 @@ NO_ANSWER = "no answer: the sweep has no setting that freezes anything beside a 
 
 def lines_of(answer: Answer) -> list[str]:
     """One answer in two lines: what to freeze, with its layer strip; what it loses and saves, and how sure that is."""
-    strip = layer_strip(answer.freeze, answer.n_layers) if answer.freeze else ""
+    strip = layer_strip(answer.freeze_spec, answer.n_layers) if answer.freeze_spec else ""
     first, second = answer.lines
     return [f"{strip}  {escaped(first)}".strip(), escaped(second)]
 
 
 def notes_of(answer: Answer) -> list[str]:
     """All else that is known of an answer, a line each: its conditions, what is not considered, the runner-up."""
-    second = strip_and_word(answer.runner_up, answer.n_layers) if answer.runner_up and answer.decided else ""
+    second = ""
+    if answer.runner_up_spec and answer.decided:
+        second = strip_and_word(answer.runner_up_spec, answer.n_layers)
     return [*map(escaped, answer.notes), *([f"Runner-up: {second}."] if second else [])]
 
 
@@ -93,13 +95,14 @@ def curve_lines(answer: Answer, columns: int = 100) -> list[str]:
     """The table and the plot of an answer, a line a setting from the least frozen to the most; then what each tolerance
     buys. Empty before a pair of runs has ended.
     """
-    rows = [row for row in answer.settings if row["n_pairs"]]
-    if not rows:
+    settings = [(freeze, row) for freeze, row in zip(answer.freezes, answer.settings, strict=True) if row["n_pairs"]]
+    if not settings:
         return []
+    rows = [row for _, row in settings]
     open_ones = any(row["chance"] is not None for row in rows)
     cells = [("freeze", "seeds", "loss (interval)", "saves", "chance")]
-    for row in rows:
-        label = strip_and_word(row["freeze"], answer.n_layers)
+    for freeze, row in settings:
+        label = strip_and_word(freeze, answer.n_layers)
         chance = "" if row["chance"] is None else _percent(row["chance"])
         cells.append((label, str(row["n_pairs"]), _loss(row), _savings(row, answer.cost), chance))
     text = _in_columns(cells, (0, 1, 2, 4, 3) if open_ones else (0, 1, 2, 3))
@@ -127,15 +130,15 @@ def tolerance_lines(answer: Answer, columns: int = 200) -> list[str]:
     """What each tolerance buys, with the data at hand, in lines of so many characters where they can be broken."""
     from orchestrator.analysis.wording import beyond_texts, bought_text, tolerance_that_buys  # loads pandas
 
-    bought = [
-        (tolerance_that_buys(row["tolerance"]), bought_text(row["freeze"], row["saved"], answer.n_layers))
-        for row in answer.trade_offs
+    buys = [
+        (tolerance_that_buys(bought.tolerance), bought_text(bought, answer.n_layers))
+        for bought in answer.decided_by.trade_offs
     ]
     # The tolerance that was asked for has its line, even where it buys nothing.
-    own = [] if any(limit <= answer.tolerance for limit, _ in bought) else [(answer.tolerance, _no_freeze(answer))]
+    own = [] if any(limit <= answer.tolerance for limit, _ in buys) else [(answer.tolerance, _no_freeze(answer))]
     return [
         "what each tolerance buys:",
-        *(f"  within {counted(limit, 'point')}: {text}" for limit, text in sorted([*own, *bought])),
+        *(f"  within {counted(limit, 'point')}: {text}" for limit, text in sorted([*own, *buys])),
         *(f"  {line}" for text in beyond_texts(answer.decided_by.n_beyond) for line in wrap(text, columns - 2)),
     ]
 

@@ -48,6 +48,7 @@ def cell_columns(spec: TrialSpec) -> dict[str, object]:
         "corpus": corpus,
         "model": spec.model.name,
         "freeze": spec.freeze.label,
+        "freeze_spec": spec.freeze,
         "strategy": spec.freeze.strategy,
         "depth": spec.freeze.depth,
         "n_layers": spec.model.n_layers,
@@ -59,8 +60,8 @@ def cell_columns(spec: TrialSpec) -> dict[str, object]:
 
 
 CELL_COLUMNS = (
-    "cell", "baseline", "group", "task", "metric", "corpus", "model", "freeze", "strategy", "depth", "n_layers",
-    "embeddings", "train_size", "folds", "examples",
+    "cell", "baseline", "group", "task", "metric", "corpus", "model", "freeze", "freeze_spec", "strategy", "depth",
+    "n_layers", "embeddings", "train_size", "folds", "examples",
 )  # fmt: skip
 """The columns of `cell_columns`."""
 
@@ -80,7 +81,7 @@ def cell_label(spec: TrialSpec, varying: Sequence[str]) -> str:
         for key, value in values
         if value is not None
     )
-    return " ".join([strip_and_word(spec.freeze.label, spec.model.n_layers), *settings])
+    return " ".join([strip_and_word(spec.freeze, spec.model.n_layers), *settings])
 
 
 def setup_labels(specs: Mapping[str, TrialSpec]) -> dict[str, str]:

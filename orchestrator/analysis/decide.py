@@ -38,7 +38,7 @@ from orchestrator.analysis.two_way import BEYOND, WITHIN, Estimate, chance_withi
 from orchestrator.config.quantities import POINTS, counted
 from trials.metrics.metric import METRICS
 from trials.record import State
-from trials.spec import EMBEDDINGS_ALONE
+from trials.spec import EMBEDDINGS_ALONE, FreezeSpec
 
 NOT_ON_TEST = "the test split is shown once and selects nothing; choose on dev"
 NO_DIFFERENCE = "no pair differs"
@@ -55,14 +55,14 @@ class TradeOff(NamedTuple):
 
     Attributes:
         tolerance: The smallest one, in points, at which this setting is recommended with the data at hand.
-        cell, freeze: Its id and label.
+        cell, freeze: Its id and what it freezes.
         saved: Share of the plan's cost.
         loss: Mean loss in points.
     """
 
     tolerance: float
     cell: str
-    freeze: str
+    freeze: FreezeSpec
     saved: float
     loss: float
 
@@ -110,12 +110,12 @@ class Decision:
         table: One row a setting but the baseline, in order of first appearance. Losses are in points,
             positive where the setting is worse than the baseline.
 
-            Of its loss: `cell`, `baseline`, `group`, `freeze`, `n_pairs` (pairs that the interval rests on), `n_run`
-            (pairs, collapsed ones included), `n_baseline` (the baseline's completed trials), `n_sentences` (Int64, NA
-            where it is over seeds alone), `n_documents` (Int64, NA where unknown), `n_folds` (Int64, NA without a
-            cross-validation), `loss` (mean), `median`, `std` (over seeds), `low`,
-            `high` (**the** interval; NaN where there is none), `why_none` (why; else empty),
-            `so_far` (loss of each seed, a tuple).
+            Of its loss: `cell`, `baseline`, `group`, `freeze` (the label of `freeze_spec`), `freeze_spec`, `n_pairs`
+            (pairs that the interval rests on), `n_run` (pairs, collapsed ones included), `n_baseline` (the baseline's
+            completed trials), `n_sentences` (Int64, NA where it is over seeds alone), `n_documents` (Int64, NA where
+            unknown), `n_folds` (Int64, NA without a cross-validation), `loss` (mean), `median`, `std` (over seeds),
+            `low`, `high` (**the** interval; NaN where there is none), `why_none` (why; else empty), `so_far` (loss of
+            each seed, a tuple).
 
             Read off the interval: `verdict` (at the plan's tolerance, see `two_way.Verdict`), `difference`
             (`Difference`: of the baseline at all), `qualifies`. Beside it, `chance`: of what is not decided, how likely
@@ -208,7 +208,7 @@ class Decision:
             if not bought or row["saved"] > bought[-1].saved + ROUNDING:
                 if row["needed"] >= POINTS:
                     break  # that tolerates any loss
-                bought.append(TradeOff(row["needed"], row["cell"], row["freeze"], row["saved"], row["loss"]))
+                bought.append(TradeOff(row["needed"], row["cell"], row["freeze_spec"], row["saved"], row["loss"]))
         return tuple(bought)
 
     @cached_property
@@ -568,7 +568,7 @@ def planned_seeds(frame: pd.DataFrame) -> int:
 def _check(frame: pd.DataFrame, value: str) -> None:
     if value.startswith("test"):
         raise ValueError(NOT_ON_TEST)
-    require(frame, ["cell", "baseline", "group", "freeze", "trainable_params"])
+    require(frame, ["cell", "baseline", "group", "freeze_spec", "trainable_params"])
     for column in ("baseline", "group"):
         names = frame[column].dropna().unique()
         if len(names) > 1:
@@ -576,13 +576,15 @@ def _check(frame: pd.DataFrame, value: str) -> None:
 
 
 def _losses_table(by_setting: Losses, frame: pd.DataFrame) -> pd.DataFrame:
-    cells, labels = by_setting.cells, dict[str, str]()
-    if "freeze" in frame.columns:  # that of its first row
-        labels = dict(zip(reversed(frame["cell"].tolist()), reversed(frame["freeze"].tolist()), strict=True))
+    cells, freezes = by_setting.cells, dict[str, FreezeSpec]()
+    if "freeze_spec" in frame.columns:  # not of the losses of a label
+        freezes = dict(zip(frame["cell"].tolist(), frame["freeze_spec"].tolist(), strict=True))
+    specs = [freezes.get(cell) for cell in cells["cell"]]
     by_seed = [seed_means(values) for values in by_setting.values]
     columns = ["cell", "baseline", "group", "n_pairs", "n_run", "unpaired", "n_baseline", "n_sentences", "n_documents"]
     return cells[[*columns, "n_folds", "median"]].assign(
-        freeze=np.array([labels.get(cell, "") for cell in cells["cell"]], dtype=object),
+        freeze=np.array(["" if freeze is None else freeze.label for freeze in specs], dtype=object),
+        freeze_spec=pd.Series(specs, index=cells.index, dtype=object),
         loss=by_setting.estimate.mean,
         variance=by_setting.estimate.variance,
         std=[means.std(ddof=1) if len(means) > 1 else np.nan for means in by_seed],

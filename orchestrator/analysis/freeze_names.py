@@ -2,8 +2,9 @@
 
     first 2 + embeddings of 6 layers: ■ ■■□□□□
 
-Both are made from a setting's label, which every table and every answer has (`FreezeSpec.label`). A column of a table
-holds `FreezeName`s: text, to which each kind of table adds the strip in its own way.
+Both are made from a `FreezeSpec`, which every frame of trials and every table of losses holds in its column
+`freeze_spec`. A column of a table for people holds `FreezeName`s: text, to which each kind of table adds the strip in
+its own way.
 
 Of gradual unfreezing, or a rule of an earlier version: `froze 0 to 4 of 6 layers, 3.2 on average over steps`.
 """
@@ -15,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from orchestrator.config.quantities import counted
 from trials.escaping import escaped
-from trials.freeze.strategies import ADAPTIVE, look_of
-from trials.spec import FreezeSpec, LabelParts, TrialSpec
+from trials.freeze.strategies import ADAPTIVE, LAYERS, look_of
+from trials.spec import FreezeSpec, TrialSpec
 
 if TYPE_CHECKING:  # `status --trials` needs no pandas
     import pandas as pd
@@ -28,87 +29,89 @@ MOST_LAYERS = 48  # a longer strip is not taken in at a glance
 
 
 class FreezeName(str):
-    """What a setting freezes, spelled out for people: `first 4 + embeddings` for the label `first 4+E`.
+    """What a setting freezes, spelled out for people: `first 4 + embeddings`.
 
     Attributes:
         squares: `■ ■■■■□□`; empty if there is none.
+        heard: The same in words.
     """
 
     squares: str
     heard: str
 
-    def __new__(cls, label: str, n_layers: int) -> Self:
+    def __new__(cls, freeze: FreezeSpec, n_layers: int) -> Self:
         """The name of a setting in an encoder of `n_layers` layers."""
-        made = super().__new__(cls, freeze_name(label, n_layers))
-        made.squares, made.heard = layer_strip(label, n_layers), strip_in_words(label, n_layers)
+        made = super().__new__(cls, freeze_name(freeze, n_layers))
+        made.squares, made.heard = layer_strip(freeze, n_layers), strip_in_words(freeze, n_layers)
         return made
 
 
-def freeze_name(label: object, n_layers: int) -> str:
-    """What a freeze label says, spelled out: `layers 0,1,4+E` is `layers 1 to 2, 5 + embeddings`.
+def freeze_name(freeze: FreezeSpec, n_layers: int) -> str:
+    """A freeze spelled out: that of `layers 0,1,4+E` is `layers 1 to 2, 5 + embeddings`.
 
     Sets of layers are counted from 1, as in the strip; in labels, as in YAML, they are counted from 0. What freezes all
     of `n_layers` layers is `all`, whichever strategy does; 0 where their number is not known.
     """
-    parts = LabelParts.of(str(label))
-    text = parts.word if parts.layers is None else _counted(list(parts.layers)) + parts.chooser
-    if n_layers and (freeze := FreezeSpec.named(str(label), n_layers)) and freeze.depth == n_layers:
-        text = ALL  # `first 6` and `last 6` of six layers freeze the same
-    return escaped(text) + (" + embeddings" if parts.embeddings else "")
+    return _word(freeze, n_layers) + (" + embeddings" if freeze.label != freeze.word else "")
 
 
-def strip_and_word(label: str, n_layers: int) -> str:
+def _word(freeze: FreezeSpec, n_layers: int) -> str:
+    """Its name without the embeddings."""
+    if n_layers and freeze.rule is None and freeze.depth == n_layers:
+        return ALL  # `first 6` and `last 6` of six layers freeze the same
+    if freeze.layers and (freeze.strategy == LAYERS or freeze.chooser):
+        return escaped(_counted(freeze.layers) + freeze.chooser)
+    return escaped(freeze.word)
+
+
+def strip_and_word(freeze: FreezeSpec, n_layers: int) -> str:
     """`■ ■■■■□□ first 4`, for narrow columns: the first square says whether the embeddings are frozen."""
-    squares = layer_strip(label, n_layers)
-    return f"{squares} {freeze_name(LabelParts.of(label).word, n_layers)}" if squares else freeze_name(label, n_layers)
+    squares = layer_strip(freeze, n_layers)
+    return f"{squares} {_word(freeze, n_layers)}" if squares else freeze_name(freeze, n_layers)
 
 
-def layer_strip(label: str, n_layers: int) -> str:
-    """`■ ■■□□□□`; empty for an unknown label or an encoder with more than `MOST_LAYERS` layers."""
-    freeze = FreezeSpec.named(label, n_layers) if 0 < n_layers <= MOST_LAYERS else None
-    if freeze is None:
+def layer_strip(freeze: FreezeSpec, n_layers: int) -> str:
+    """`■ ■■□□□□`; empty for a rule, and for an encoder with no known number of layers or more than `MOST_LAYERS`."""
+    if freeze.rule is not None or not 0 < n_layers <= MOST_LAYERS:
         return ""
     layers = "".join(FROZEN if layer in freeze.layers else TRAINED for layer in range(n_layers))
     return f"{FROZEN if freeze.embeddings else TRAINED} {layers}"
 
 
-def strip_in_words(label: str, n_layers: int) -> str:
-    """`layers 1 to 2 of 6 and the embeddings frozen`, for those who hear it; the label itself if it is unknown."""
-    freeze = FreezeSpec.named(label, n_layers)
-    if freeze is None:
-        return label
-    if len(freeze.layers) == n_layers:
+def strip_in_words(freeze: FreezeSpec, n_layers: int) -> str:
+    """`layers 1 to 2 of 6 and the embeddings frozen`, for those who hear it; the label itself of a rule."""
+    if freeze.rule is not None or not n_layers:
+        return freeze.label
+    if freeze.depth == n_layers:
         layers = f"all {n_layers} layers"
     elif freeze.layers:
-        layers = f"{_counted(list(freeze.layers))} of {n_layers}"
+        layers = f"{_counted(freeze.layers)} of {n_layers}"
     else:
         layers = ""
     phrase = " and ".join(filter(None, [layers, "the embeddings" if freeze.embeddings else ""]))
     return f"{phrase or f'none of {n_layers} layers'} frozen"
 
 
-def parts(label: str, n_layers: int | None = None) -> str:
-    """What a freeze label names: `first 4+E` is `the first 4 of 6 layers and the embeddings`; others stay.
+def parts(freeze: FreezeSpec, n_layers: int | None = None) -> str:
+    """What a freeze consists of: `first 4+E` is `the first 4 of 6 layers and the embeddings`.
 
     Sets of layers are counted from 1, as in the strip: `layers 0,3` is `layers 1, 4 of 6`, and so is what any other
     strategy freezes.
     """
-    frozen = FreezeSpec.named(label, n_layers or MOST_LAYERS)
-    phrase = look_of(frozen.strategy).phrase if frozen else ""
-    if frozen and n_layers and frozen.depth == n_layers:
-        return f"all {n_layers} layers" + (" and the embeddings" if frozen.embeddings else "")
-    if frozen and phrase and (frozen.layers or not frozen.embeddings):
-        n = len(frozen.layers)
-        size = counted(n, "layer") if n_layers is None else f"{n} of {n_layers} layers"
-        return phrase.format(layers=size) + (" and the embeddings" if frozen.embeddings else "")
-    if frozen and not frozen.layers:
+    embeddings = " and the embeddings" if freeze.embeddings else ""
+    if freeze.rule is not None:
+        return f"layers while training (rule: {freeze.rule.label}){embeddings}"
+    if n_layers and freeze.depth == n_layers:
+        return f"all {n_layers} layers{embeddings}"
+    if freeze.is_embeddings_alone:
         return "the embeddings"
-    if (named := LabelParts.of(label)).rule:
-        return f"layers while training (rule: {named.rule})" + (" and the embeddings" * named.embeddings)
-    return label if n_layers is None else strip_in_words(label, n_layers).removesuffix(" frozen")
+    if phrase := look_of(freeze.strategy).phrase:
+        size = counted(freeze.depth, "layer") if n_layers is None else f"{freeze.depth} of {n_layers} layers"
+        return phrase.format(layers=size) + embeddings
+    return freeze.label if n_layers is None else strip_in_words(freeze, n_layers).removesuffix(" frozen")
 
 
-def _counted(layers: list[int]) -> str:
+def _counted(layers: Sequence[int]) -> str:
     """`layer 3`, `layers 1 to 4`, `layers 1, 3, 5`: counted from 1."""
     runs: list[list[int]] = []
     for layer in layers:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from orchestrator.analysis.decide import Baseline, Decision
+from orchestrator.analysis.decide import Baseline, Decision, TradeOff
 from orchestrator.analysis.decision_plan import ERROR, FIRST_LOOK, MIN_SAVING, labels_that_show, resolved_points
 from orchestrator.analysis.freeze_names import dropout_sentence, parts, strip_and_word
 from orchestrator.analysis.looks import KEPT
@@ -115,7 +115,7 @@ def answer_words(decision: Decision, with_dropout: bool | None = None) -> Answer
 
 
 def _parts(row: Row, decision: Decision) -> str:
-    return parts(row["freeze"], decision.n_layers)
+    return parts(row["freeze_spec"], decision.n_layers)
 
 
 def _headline_and_figures(decision: Decision) -> tuple[str, str]:
@@ -173,7 +173,7 @@ def _conditions(row: Row, decision: Decision) -> tuple[str, ...]:
     notes = [*conditions(row), f"The median loss is {row['median']:z.2f} points."]
     nearest = decision.nearest
     if nearest is not None and nearest["loss"] <= decision.plan.tolerance:
-        more = parts(nearest["freeze"], decision.n_layers)
+        more = _parts(nearest, decision)
         notes.append(f"About {takes_text(nearest)} may allow {more}, which would save {100 * nearest['saved']:.0f} %.")
     return tuple(notes)
 
@@ -395,12 +395,12 @@ def so_far(corpus: str, words: AnswerWords, decision: Decision) -> str:
     if bought is None:
         return text
     within = counted(tolerance_that_buys(bought.tolerance), "point")
-    return f"{text}; within {within} {bought_text(bought.freeze, bought.saved, decision.n_layers or 0)}"
+    return f"{text}; within {within} {bought_text(bought, decision.n_layers or 0)}"
 
 
-def bought_text(freeze: str, saved: float, n_layers: int) -> str:
+def bought_text(bought: TradeOff, n_layers: int) -> str:
     """What a tolerance buys: `■ ■■□□□□ first 2, saves 31 %`."""
-    return f"{strip_and_word(freeze, n_layers)}, saves {100 * saved:.0f} %"
+    return f"{strip_and_word(bought.freeze, n_layers)}, saves {100 * bought.saved:.0f} %"
 
 
 def tolerance_that_buys(tolerance: float) -> float:

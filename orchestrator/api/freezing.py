@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.analysis.answer import Answer
+from trials.draft import freeze_of_label
 from trials.errors import ConfigError, ModelError, unknown
 from trials.models.family import MODEL_FAMILIES, ModelFamily
-from trials.spec import FreezeSpec
 
 if TYPE_CHECKING:
     from torch import nn
@@ -34,7 +34,7 @@ def freeze(model: Any, answer: Answer | str, *, frozen_dropout: bool = False) ->
     dropout = frozen_dropout if isinstance(answer, str) else answer.frozen_dropout
     family = _family(model.config.model_type)
     embeddings, layers = family.encoder(model.base_model)
-    named = FreezeSpec.named(label, len(layers))
+    named = freeze_of_label(label, len(layers))
     if named is None:
         raise ConfigError(f"{label!r} is no setting of this model of {len(layers)} layers.")
     for part in [*([embeddings] if named.embeddings else []), *(layers[n] for n in named.layers)]:

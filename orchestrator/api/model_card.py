@@ -175,7 +175,7 @@ def _is_same_recipe(other: TrialSpec, spec: TrialSpec) -> bool:
 
 def _freezing(spec: TrialSpec, row: Row) -> str:
     n_layers = spec.model.n_layers
-    name = FreezeName(spec.freeze.label, n_layers)
+    name = FreezeName(spec.freeze, n_layers)
     strip = f" `{name.squares}` (first the embeddings)" if name.squares else ""
     share, changing = 1 - row["trainable_params"] / row["total_params"], froze(spec, row)
     what = f"{name}. Training {changing}" if changing else f"{name}, that is {name.heard}"

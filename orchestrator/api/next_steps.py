@@ -196,13 +196,14 @@ def other_tolerance(options: ChooseOptions, answer: Answer) -> Iterator[NextStep
     then, half of what was learned.
     """
     is_vacuous, gain = answer.decided_by.is_vacuous, answer.decided_by.baseline.gain
-    beyond = [row for row in answer.trade_offs if is_vacuous or row["tolerance"] > options.tolerance]
+    every = answer.decided_by.trade_offs
+    beyond = [bought for bought in every if is_vacuous or bought.tolerance > options.tolerance]
     if answer.freeze is not None or answer.outcome == "not learned":
         return
     if beyond:
         met = beyond[-1 if is_vacuous else 0]
-        brings = f"is decided with the trials at hand: {bought_text(met['freeze'], met['saved'], answer.n_layers)}"
-        yield NextStep(options.command(tolerance=tolerance_that_buys(met["tolerance"])), brings)
+        brings = f"is decided with the trials at hand: {bought_text(met, answer.n_layers)}"
+        yield NextStep(options.command(tolerance=tolerance_that_buys(met.tolerance)), brings)
     elif is_vacuous and (half := math.floor(5 * gain) / 10) > 0:
         brings = f"asks within half of the {gain:.1f} points that were learned: a larger tolerance gives up more"
         yield NextStep(options.command(tolerance=half), brings)

@@ -27,7 +27,7 @@ from orchestrator.sweeps.sweep import SweepSpec
 from trials.corpora.corpus import fingerprint
 from trials.errors import ConfigError
 from trials.record import State
-from trials.spec import LabelParts, TrialSpec
+from trials.spec import TrialSpec
 from trials.tasks.task_corpus import read_corpus
 
 Keep = Literal["best", "all"]
@@ -130,7 +130,7 @@ def train(
     others = (seed for seed in range(len(held) + seeds) if seed not in held)
     specs = tuple(spec.with_seed(seed) for seed in [*held, *others][:seeds])
     parts = f"train and dev; {WATCHED:.0%} of both choose the epoch" if with_dev else "train, all of them"
-    launch.say(f"train   {freeze_name(spec.freeze.label, spec.model.n_layers)} on {spec.train_size:,} items of {parts}")
+    launch.say(f"train   {freeze_name(spec.freeze, spec.model.n_layers)} on {spec.train_size:,} items of {parts}")
     plan = _plan(declared, specs, launch)
     with launch.run(replace(plan, sweep=where.fitted_sweep(plan.sweep))) as ended:
         done = _done(launch, specs)
@@ -180,7 +180,7 @@ def _chosen_trials(launch: Launch, sweep: SweepPlan, tolerance: float | None, fr
     """The trials of the recommended setting, or of the one that is named. Raises ConfigError."""
     specs = planned_specs(sweep)
     labels = {
-        (label := spec.freeze.label): {label, LabelParts.of(label).word, freeze_name(label, spec.model.n_layers)}
+        (label := spec.freeze.label): {label, spec.freeze.word, freeze_name(spec.freeze, spec.model.n_layers)}
         for spec in specs
     }
     if freeze is not None:

@@ -194,7 +194,7 @@ def _keep(key: str, result: Mapping[str, float]) -> None:
 
 
 def _line(spec: TrialSpec, result: Mapping[str, float]) -> str:
-    setting = f"{spec.data.name} {strip_and_word(spec.freeze.label, spec.model.n_layers)}"
+    setting = f"{spec.data.name} {strip_and_word(spec.freeze, spec.model.n_layers)}"
     return f"{setting}, {1_000 * result['train_s'] / steps_an_epoch(pilot_spec(spec)):.0f} ms a step"
 
 

@@ -239,7 +239,7 @@ class LiveDisplay:
 
 
 def _freeze(spec: TrialSpec) -> str:
-    return strip_and_word(spec.freeze.label, spec.model.n_layers)
+    return strip_and_word(spec.freeze, spec.model.n_layers)
 
 
 def _metric(spec: TrialSpec) -> str:

@@ -83,7 +83,7 @@ def cell_tables(cells: Sequence[CellSummary]) -> Iterator[RenderableType]:
         notes += [Text(note) for note in (_unevenness(group),) if note]
         own = [_statistics_table(group, varying)] if group[0].statistics else []
         yield Padding(Stack(table, *notes, *own), (1, 0, 0, 0))
-    if any(layer_strip(cell.spec.freeze.label, cell.spec.model.n_layers) for cell in cells):
+    if any(layer_strip(cell.spec.freeze, cell.spec.model.n_layers) for cell in cells):
         yield Text(LEGEND, style="dim")
     if any(not cell.spec.freeze.is_baseline for cell in cells):
         yield Text(dropout_of([cell.spec for cell in cells]), style="dim")

@@ -28,7 +28,7 @@ from dashboards.views.kit.part import EmptyPartError
 from orchestrator.analysis.answer import Answer, answers
 from orchestrator.analysis.answer_text import Loss
 from orchestrator.analysis.decide import NOT_ON_TEST
-from orchestrator.analysis.freeze_names import FreezeName, freeze_name
+from orchestrator.analysis.freeze_names import FreezeName
 from orchestrator.analysis.savings import FLOPS
 from orchestrator.analysis.two_way import WITHIN
 from orchestrator.analysis.wording import NO_CANDIDATES, further_seeds_text
@@ -113,8 +113,8 @@ def _digest(trials: pd.DataFrame) -> int:
 def settings_of(answer: Answer) -> pd.DataFrame:
     """The settings of an answer, losses in points and positive where a setting is worse.
 
-    Columns: `cell`, `freeze`, `n_pairs`, `n_sentences`, `loss`, `low`, `high`, `verdict` (or why there is none),
-    `chance` (of what is not decided), `within` (shown to be within the tolerance), `qualifies`, `saved`,
+    Columns: `cell`, `freeze`, `freeze_spec`, `n_pairs`, `n_sentences`, `loss`, `low`, `high`, `verdict` (or why there
+    is none), `chance` (of what is not decided), `within` (shown to be within the tolerance), `qualifies`, `saved`,
     `further_seeds`, `collapses`, as of `decide.Decision.table` and `missing`.
     """
     table = answer.decided_by.table.join(answer.decided_by.missing)
@@ -123,8 +123,8 @@ def settings_of(answer: Answer) -> pd.DataFrame:
         verdict=why.where(why != "", table["verdict"]),
         within=(table["verdict"] == WITHIN) & (table["barred"] == "") & (not answer.decided_by.is_vacuous),
     )[
-        ["cell", "freeze", "n_pairs", "n_sentences", "loss", "low", "high", "verdict", "chance", "within", "qualifies",
-         "saved", "further_seeds", "collapses"]
+        ["cell", "freeze", "freeze_spec", "n_pairs", "n_sentences", "loss", "low", "high", "verdict", "chance",
+         "within", "qualifies", "saved", "further_seeds", "collapses"]
     ]  # fmt: skip
 
 
@@ -142,7 +142,7 @@ def _settings(answer: Answer, cost: str) -> pd.DataFrame:
             "corpus": answer.corpus,
             "model": answer.model,
             "train size (sentences)": answer.train_size,
-            "frozen": freeze_column(t["freeze"], layers),
+            "frozen": freeze_column(t["freeze_spec"], layers),
             "pairs": t["n_pairs"],
             **loss_columns(t),
             "dev sentences": t["n_sentences"].astype(object).where(t["n_sentences"].notna(), None),
@@ -168,7 +168,7 @@ def answers_table(all_answers: Sequence[Answer]) -> pd.DataFrame:
             "corpus": [answer.corpus for answer in all_answers],
             "model": [answer.model for answer in all_answers],
             "train size (sentences)": [answer.train_size for answer in all_answers],
-            "freeze": names("freeze"),
+            "freeze": names("freeze_spec"),
             "loss (points)": pd.Series([answer.loss for answer in all_answers], dtype="float64"),
             "from (points)": pd.Series([answer.low for answer in all_answers], dtype="float64"),
             "to (points)": pd.Series([answer.high for answer in all_answers], dtype="float64"),
@@ -176,7 +176,7 @@ def answers_table(all_answers: Sequence[Answer]) -> pd.DataFrame:
             "time saved (%)": _percent([answer.saved_time for answer in all_answers]),
             "seeds": [answer.n_seeds for answer in all_answers],
             "further seeds": pd.Series([answer.further_seeds for answer in all_answers], dtype=object),
-            "next best": names("runner_up"),
+            "next best": names("runner_up_spec"),
             "answer": [answer.sentence for answer in all_answers],
             "YAML snippet": [answer.yaml for answer in all_answers],
         }
@@ -252,7 +252,7 @@ def in_short(all_answers: Sequence[Answer]) -> str:
 
 def recommended_squares(answer: Answer) -> Any:
     """The layer strip of what is recommended; that of nothing where nothing is, as filled squares say "freeze this"."""
-    return squares_of(FreezeName(answer.freeze or "" if answer.decided else "", answer.n_layers))
+    return squares_of(FreezeName(answer.freeze_spec, answer.n_layers)) if answer.freeze_spec else ""
 
 
 def cards_or_table(all_answers: Sequence[Answer], sweep: Sweep, address: str) -> Any:
@@ -393,9 +393,9 @@ def came_along(sweep: Sweep, address: str) -> bool:
 def _details(answer: Answer) -> Any:
     """The whole sentence, the second choice and the YAML, opened on demand."""
     lines: list[Any] = [dmc.Text(answer.sentence, size="sm")]
-    if answer.runner_up:
+    if answer.runner_up_spec:
         label = "Second choice" if answer.decided else "Nearest to a decision"
-        lines.append(dmc.Text(f"{label}: {freeze_name(answer.runner_up, answer.n_layers)}.", size="sm"))
+        lines.append(dmc.Text(f"{label}: {FreezeName(answer.runner_up_spec, answer.n_layers)}.", size="sm"))
     if answer.yaml:
         lines.append(copied(answer.yaml.rstrip(), "the YAML"))
     if answer.own_training:

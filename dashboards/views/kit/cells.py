@@ -61,7 +61,7 @@ def plain_setting(value: object) -> object:
     return "default" if value is None else value if isinstance(value, (int, float)) else str(value)
 
 
-KEYS = ["train_size", "cell", "baseline", "freeze", "strategy", "depth", "embeddings", "n_layers"]
+KEYS = ["train_size", "cell", "baseline", "freeze", "freeze_spec", "strategy", "depth", "embeddings", "n_layers"]
 MAX_CELLS = 30  # in a figure that draws a line or a row per cell
 _ORDER = ["train_size", "depth", "strategy", "embeddings", "cell"]
 
@@ -170,6 +170,6 @@ def loss_columns(table: pd.DataFrame) -> dict[str, pd.Series]:
 
 
 def setting_columns(table: pd.DataFrame) -> dict[str, pd.Series]:
-    """The columns by which every table names a setting, from its `train_size`, `freeze` and `n_layers`."""
-    frozen = freeze_column(table["freeze"], table["n_layers"])
+    """The columns by which every table names a setting, from its `train_size`, `freeze_spec` and `n_layers`."""
+    frozen = freeze_column(table["freeze_spec"], table["n_layers"])
     return {"train size (sentences)": table["train_size"], "frozen": frozen}

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from orchestrator.analysis.freeze_names import FreezeName, freeze_name, layer_strip
+from orchestrator.analysis.freeze_names import FreezeName
 from trials.escaping import escaped, html
 from trials.freeze.strategies import LAYERS, TEXT_COLOUR, look_of
 
@@ -206,26 +206,23 @@ def short(text: object, at_most: int = _MAX_NAME) -> str:
     return full if len(full) <= at_most else f"{full[: at_most - 1]}…"
 
 
-def freeze_column(labels: pd.Series, n_layers: pd.Series) -> pd.Series:
-    """Freeze labels and the encoders' numbers of layers as a column of `FreezeName`, empty where there is no label."""
-    pairs = list(zip(labels, n_layers, strict=True))
-    names = {
-        (label, n): "" if pd.isna(label) else FreezeName(str(label), 0 if pd.isna(n) else int(n))
-        for label, n in dict.fromkeys(pairs)
-    }
-    return pd.Series([names[pair] for pair in pairs], index=labels.index, dtype=object)
+def freeze_column(freezes: pd.Series, n_layers: pd.Series) -> pd.Series:
+    """`FreezeSpec`s and the encoders' numbers of layers as a column of `FreezeName`, empty where nothing is known."""
+    pairs = list(zip(freezes, n_layers, strict=True))
+    names = {(freeze, n): "" if pd.isna(freeze) else FreezeName(freeze, int(n)) for freeze, n in dict.fromkeys(pairs)}
+    return pd.Series([names[pair] for pair in pairs], index=freezes.index, dtype=object)
 
 
 def cell_name(row: Any, *, several: bool) -> str:
     """What a cell freezes, with its layer strip, and its train size if there are several; escaped."""
-    label = with_strip(str(row.freeze), int(row.n_layers), name(freeze_name(row.freeze, int(row.n_layers))))
+    frozen = FreezeName(row.freeze_spec, int(row.n_layers))
+    label = with_strip(frozen, name(frozen))
     return f"{label}, {row.train_size:,}" if several else label
 
 
-def with_strip(label: str, n_layers: int, text: str, between: str = " ") -> str:
-    """The layer strip of a freeze label, if it has one, before its words."""
-    squares = layer_strip(label, n_layers)
-    return f"{squares}{between}{text}" if squares else text
+def with_strip(frozen: FreezeName, text: str, between: str = " ") -> str:
+    """The layer strip of a freeze, if it has one, before its words."""
+    return f"{frozen.squares}{between}{text}" if frozen.squares else text
 
 
 def numbers(values: npt.ArrayLike, scale: float = 1.0, digits: int = 4) -> list[float | None]:

@@ -189,7 +189,7 @@ def table_rows(comparison: Comparison, study: Study) -> list[dict[str, Any]]:
         called = study.metrics[metric].called + (f", epoch {epoch}" if epoch else "")
         rows.append(
             {"table": line.source, "corpus": line.corpus, "train size": line.train_size, "model": line.model}
-            | {"metric": called, "unit": "count" if line.is_count else "%", "frozen": line.freeze}
+            | {"metric": called, "unit": "count" if line.is_count else "%", "frozen": line.freeze.label}
             | {name: None if value is None else round(scale * value, 4) for name, value in numbers.items()}
             | {"n": line.ours.n, "verdict": line.replication.verdict, "note": line.replication.why}
             | {"differences": "; ".join(line.notes), "errata": " ".join(line.errata)}

@@ -39,7 +39,7 @@ from orchestrator.extras.published.study import (
 )
 from orchestrator.store.plans import stored_spec
 from trials.record import TRAINING_COST, State
-from trials.spec import DataSpec, TrialSpec
+from trials.spec import DataSpec, FreezeSpec, TrialSpec
 
 Row = Mapping[str, Any]
 
@@ -61,7 +61,7 @@ class Line:
         corpus: Its name and release.
         metric: Key of the study's metrics, with `@3` for the value after epoch 3.
         is_count: Whether it is a count of parameters, and no share of 1.
-        freeze: Our label of what is frozen.
+        freeze: What we froze.
         replication: Whether ours reproduces theirs, with the prediction interval for their number.
         notes: What else differs between the table and our set-up, a sentence each.
         errata: Those that concern a number of the table which is shown.
@@ -75,7 +75,7 @@ class Line:
     n_layers: int
     metric: str
     is_count: bool
-    freeze: str
+    freeze: FreezeSpec
     theirs: Runs
     ours: Runs
     replication: Replication
@@ -215,7 +215,7 @@ def _lines(
                     n_layers=first.model.n_layers,
                     metric=number.metric + (f"@{number.at_epoch}" if number.at_epoch else ""),
                     is_count=metric.columns[0] in _COUNTS,
-                    freeze=specs[0].freeze.label,
+                    freeze=specs[0].freeze,
                     theirs=theirs,
                     ours=ours,
                     replication=_judge(study, metric.columns[0], theirs, ours, setup.devices, found.margin),

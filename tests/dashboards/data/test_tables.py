@@ -9,6 +9,7 @@ import pandas as pd
 from dashboards.data.tables import as_csv, as_latex, as_markdown, shown
 from orchestrator.analysis.freeze_names import FreezeName
 from tests.examples import each
+from tests.orchestrator.analysis.frames import freeze_of
 
 FRAME = pd.DataFrame({"frozen": ["first 2", 'a,"b"'], "mean (%)": [88.25, float("nan")], "n": [3, 0]})
 
@@ -30,7 +31,7 @@ def test_latex_has_booktabs_rules_and_right_aligned_numbers() -> None:
 
 
 def test_latex_draws_the_layer_strip_with_rules() -> None:
-    frame = pd.DataFrame({"frozen": pd.Series([FreezeName("first 1+E", 2)], dtype=object)})
+    frame = pd.DataFrame({"frozen": pd.Series([FreezeName(freeze_of("first 1+E"), 2)], dtype=object)})
     text = as_latex(frame, caption="A caption.")
     assert r"\frozenlayer{}~\frozenlayer{}\trainedlayer{}~first 1 \tabularnewline" in text
     assert "Squares: embeddings, then layers; filled where frozen." in text
@@ -44,13 +45,13 @@ def test_latex_says_how_many_rows_it_leaves_out() -> None:
 
 def test_a_wide_table_takes_both_columns_and_repeats_its_settings_in_every_block() -> None:
     columns = {f"a column with a long heading {n}": [12.5] for n in range(20)}
-    text = as_latex(pd.DataFrame({"frozen": pd.Series([FreezeName("first 1", 6)], dtype=object), **columns}))
+    text = as_latex(pd.DataFrame({"frozen": pd.Series([FreezeName(freeze_of("first 1"), 6)], dtype=object), **columns}))
     assert "\\begin{table*}" in text
     assert text.count("~first 1 &") == text.count("\\begin{tabular}{l") > 1
 
 
 def test_markdown_shows_the_squares_before_the_name_and_csv_the_name_alone() -> None:
-    frame = pd.DataFrame({"frozen": pd.Series([FreezeName("first 1+E", 2)], dtype=object)})
+    frame = pd.DataFrame({"frozen": pd.Series([FreezeName(freeze_of("first 1+E"), 2)], dtype=object)})
     assert "| ■ ■□ first 1 + embeddings |" in as_markdown(frame)
     assert as_csv(frame) == "frozen\r\nfirst 1 + embeddings\r\n"
 

@@ -56,7 +56,7 @@ def test_confusion_is_a_share_of_each_gold_label_and_its_change(worse: Selection
     assert (info.labels, info.columns) == (("NOUN", "VERB", "X"), ("NOUN", "VERB", "X", "(cut off)"))
     assert info.shares.tolist() == [[0.5, 0.5, 0, 0], [0, 1, 0, 0], [0, 0, 0, 1]]
     assert info.difference[0].tolist() == [-0.5, 0.5, 0, 0]
-    assert (info.counts.sum(), info.cells.freeze) == (3 * 4, "first 2")
+    assert (info.counts.sum(), info.cells.name) == (3 * 4, "first 2")
 
 
 def test_a_freeze_without_a_completed_trial_is_told(worse: Selection) -> None:
@@ -64,7 +64,7 @@ def test_a_freeze_without_a_completed_trial_is_told(worse: Selection) -> None:
         replace(worse, query=worse.query.but(freeze="first 9"), url_query=PageQuery(freeze="first 9"))
     )
     assert info.note == "No trial with 'first 9' frozen has completed."
-    assert info.cells.freeze == "all"
+    assert info.cells.name == "all"
 
 
 def test_rare_labels_are_put_together(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_differences_are_paired_by_seed_and_label(tmp_path: Path) -> None:
     assert info.table["tag"].tolist() == ["NOUN", "VERB", "X"]
     assert info.table["support"].tolist() == [500, 300, 20]
     assert info.table["loss"].to_numpy() == pytest.approx([2] * 3)
-    assert (info.level, info.cells.freeze, info.cells.train_size) == ("token", "first 2", 800)
+    assert (info.level, info.cells.name, info.cells.train_size) == ("token", "first 2", 800)
     assert set(info.table["n_pairs"]) == {3}
 
 

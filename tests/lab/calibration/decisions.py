@@ -12,6 +12,7 @@ from orchestrator.analysis.decision_plan import ERROR, DecisionPlan
 from orchestrator.analysis.rows import Floats
 from orchestrator.analysis.wording import answer_words
 from tests.lab.calibration.measure import LOOKS, MOST, TOLERANCE, Bools, Figure, bound_holds
+from trials.spec import FreezeSpec
 
 BASELINE = 0.9  # score
 FALL = 0.3  # of a run that collapses
@@ -25,9 +26,10 @@ def frame_of(losses: Floats, collapsed: Bools | None = None) -> pd.DataFrame:
     """Trials of a question from losses (settings, seeds) of whole seeds."""
     rows = []
     for place in range(len(losses) + 1):
+        freeze = FreezeSpec(strategy="first_k", layers=tuple(range(place)), embeddings=False)
         for seed in range(losses.shape[1]):
             rows.append({
-                "cell": str(place), "baseline": "0", "group": "", "freeze": f"first {place}" if place else "none",
+                "cell": str(place), "baseline": "0", "group": "", "freeze_spec": freeze,
                 "n_layers": 12, "seed": seed, "state": "completed",
                 "score": BASELINE - (losses[place - 1, seed] if place else 0.0),
                 "collapsed": float(bool(place and collapsed is not None and collapsed[place - 1, seed])),

@@ -10,7 +10,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from orchestrator.analysis.trial_frame import with_costs
-from trials.spec import TrialSpec
+from trials.draft import freeze_of_label
+from trials.spec import FreezeSpec, TrialSpec
 
 Floats = npt.NDArray[np.float64]
 SIZE = 6  # encoder layers
@@ -50,6 +51,13 @@ def row_of(spec: TrialSpec, score: float, **columns: Any) -> dict[str, Any]:
     return {"trial_id": spec.trial_id, "state": "completed", "best_score": score, "device": "cpu"} | columns
 
 
+def freeze_of(label: str) -> FreezeSpec:
+    """What a label freezes in an encoder of `SIZE` layers."""
+    freeze = freeze_of_label(label, SIZE)
+    assert freeze is not None, label
+    return freeze
+
+
 def _row(label: str, seed: int, score: float) -> dict[str, Any]:
     depth = 0 if label == "none" else int(label.partition("+")[0].split()[1])
     embeddings = label.endswith("+E")
@@ -62,6 +70,7 @@ def _row(label: str, seed: int, score: float) -> dict[str, Any]:
         "metric": "accuracy",
         "setup": "",
         "freeze": label,
+        "freeze_spec": freeze_of(label),
         "strategy": "none" if label == "none" else f"{label.split()[0]}_k",
         "depth": depth,
         "n_layers": SIZE,

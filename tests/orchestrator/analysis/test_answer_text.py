@@ -11,6 +11,7 @@ from orchestrator.analysis.answer_text import Loss, curve_lines, plot, tolerance
 from orchestrator.analysis.decide import TradeOff
 from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.analysis.wording import AnswerWords, so_far
+from tests.orchestrator.analysis.frames import freeze_of
 
 
 def setting(freeze: str, loss: float, low: float | None, high: float | None, **others: Any) -> dict[str, Any]:
@@ -20,9 +21,13 @@ def setting(freeze: str, loss: float, low: float | None, high: float | None, **o
 
 
 def answer(*settings: dict[str, Any], tolerance: float = 1.0, **others: Any) -> Any:
-    values = {"n_layers": 6, "cost": "training_flops", "freeze": None, "trade_offs": ()}
-    values["decided_by"] = SimpleNamespace(n_beyond=0)
+    values = {"n_layers": 6, "cost": "training_flops", "freeze": None, "decided_by": bought()}
+    values["freezes"] = [freeze_of(row["freeze"]) for row in settings]
     return SimpleNamespace(settings=settings, tolerance=tolerance, **{**values, **others})
+
+
+def bought(*trade_offs: TradeOff) -> Any:
+    return SimpleNamespace(n_beyond=0, trade_offs=trade_offs)
 
 
 def test_losses_stand_on_one_scale_with_zero_and_the_tolerance() -> None:
@@ -71,11 +76,9 @@ def test_the_plot_takes_the_room_that_is_left_or_stands_below_the_table() -> Non
     [(1.0, "  within 1 point: not decided"), (5.0, "  within 2.1 points: ■ ■□□□□□ first 1, saves 18 %")],
 )
 def test_what_each_tolerance_buys_begins_with_the_one_that_was_asked_for(tolerance: float, first: str) -> None:
-    bought = (
-        {"tolerance": 2.03, "freeze": "first 1+E", "saved": 0.18},
-        {"tolerance": 4.94, "freeze": "first 2+E", "saved": 0.31},
-    )
-    lines = tolerance_lines(answer(tolerance=tolerance, trade_offs=bought))
+    first_1 = TradeOff(2.03, "1", freeze_of("first 1+E"), 0.18, 1.0)
+    first_2 = TradeOff(4.94, "2", freeze_of("first 2+E"), 0.31, 2.0)
+    lines = tolerance_lines(answer(tolerance=tolerance, decided_by=bought(first_1, first_2)))
     assert lines[1] == first
     assert lines[-1] == "  within 5 points: ■ ■■□□□□ first 2, saves 31 %"
     assert tolerance_lines(answer()) == ["what each tolerance buys:", "  within 1 point: not decided"]
@@ -89,7 +92,7 @@ def test_while_a_sweep_runs_the_line_is_what_the_tolerance_buys_so_far() -> None
         chosen=None,
         plan=DecisionPlan(tolerance=1.0),
         n_layers=6,
-        trade_offs=(TradeOff(2.03, "cell", "first 1+E", 0.18, 1.0),),
+        trade_offs=(TradeOff(2.03, "cell", freeze_of("first 1+E"), 0.18, 1.0),),
     )
     assert so_far("EWT", AnswerWords("Not decided yet", "about 9 more seeds to decide", "", "", ""), undecided) == (
         "so far  EWT: not decided yet within 1 point; within 2.1 points ■ ■□□□□□ first 1, saves 18 %"

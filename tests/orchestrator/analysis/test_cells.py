@@ -12,6 +12,8 @@ from orchestrator.analysis.freeze_names import FROZEN, freeze_name, layer_strip,
 from orchestrator.session.tables import cut_off_notes
 from tests.builders import make_spec
 from tests.examples import each
+from tests.orchestrator.analysis.frames import freeze_of
+from trials.draft import freeze_of_label
 from trials.freeze.strategies import FREEZE_STRATEGIES, possible_depths
 from trials.spec import FreezeSpec, TrialSpec
 
@@ -39,14 +41,19 @@ def test_settings_that_vary_are_those_the_tables_do_not_show_anyway() -> None:
         ("all+E", "■ ■■■■■■", "all 6 layers and the embeddings frozen", "all + embeddings"),
         ("layers 0,1,4", "□ ■■□□■□", "layers 1 to 2, 5 of 6 frozen", "layers 1 to 2, 5"),
         ("layers 2+E", "■ □□■□□□", "layer 3 of 6 and the embeddings frozen", "layer 3 + embeddings"),
-        *((label, "", label, None) for label in ("", "first 9", "somebody's own", "layers a", "layers 7", "layers")),
     ],
 )
 def test_a_square_is_filled_where_a_part_is_frozen_and_people_count_layers_from_1(
-    label: str, strip: str, words: str, name: str | None
+    label: str, strip: str, words: str, name: str
 ) -> None:
-    assert (layer_strip(label, 6), strip_in_words(label, 6)) == (strip, words)
-    assert name is None or freeze_name(label, 0) == name
+    freeze = freeze_of(label)
+    assert (layer_strip(freeze, 6), strip_in_words(freeze, 6)) == (strip, words)
+    assert freeze_name(freeze, 0) == name
+
+
+def test_what_is_no_label_of_a_setting_names_none() -> None:
+    labels = ("", "first 9", "somebody's own", "layers a", "layers 7", "layers", "adaptive (gradient norm)")
+    assert [label for label in labels if freeze_of_label(label, 6)] == []
 
 
 @given(st.sampled_from(sorted(FREEZE_STRATEGIES)), st.integers(1, 30), st.booleans(), st.data())
@@ -56,10 +63,10 @@ def test_the_label_of_every_strategy_says_which_parts_it_freezes(
     depth = data.draw(st.sampled_from(possible_depths(strategy, n_layers)))
     layers = FREEZE_STRATEGIES[strategy](n_layers, depth)
     spec = FreezeSpec(strategy=strategy, layers=tuple(sorted(layers)), embeddings=embeddings)
-    found = FreezeSpec.named(spec.label, n_layers)
+    found = freeze_of_label(spec.label, n_layers)
     assert found
     assert (found.layers, found.embeddings) == (spec.layers, embeddings)
-    assert layer_strip(spec.label, n_layers).count(FROZEN) == len(layers) + embeddings
+    assert layer_strip(spec, n_layers).count(FROZEN) == len(layers) + embeddings
 
 
 def row(spec: TrialSpec, dev: int | None, train: int | None) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from orchestrator.analysis.losses import collapses, excess_p
 from orchestrator.analysis.setting_phrases import share_text
 from orchestrator.analysis.wording import answer_words, excluded
 from tests.examples import examples
-from tests.orchestrator.analysis.frames import SIZE, sweep, trials, with_dev_sentences
+from tests.orchestrator.analysis.frames import SIZE, freeze_of, sweep, trials, with_dev_sentences
 
 
 def decided(losses: dict[str, float], n: int = 8, spread: float = 0.004, seed: int = 0, **plan: object) -> Decision:
@@ -72,12 +72,12 @@ def test_every_verdict_is_read_off_the_one_interval() -> None:
 
 def test_each_trade_off_is_the_smallest_tolerance_that_buys_it_and_no_tolerance_moves_an_interval() -> None:
     of = decided({"first 2": 0.005, "first 4": 0.03}).within(2.0)
-    assert [each.freeze for each in of.trade_offs] == ["first 2", "first 4"]
+    assert [each.freeze.label for each in of.trade_offs] == ["first 2", "first 4"]
     for each in of.trade_offs:
         at, below = of.within(each.tolerance), of.within(each.tolerance - 0.01).chosen
         assert at.chosen is not None
-        assert at.chosen["freeze"] == each.freeze
-        assert below is None or below["freeze"] != each.freeze
+        assert at.chosen["freeze"] == each.freeze.label
+        assert below is None or below["freeze"] != each.freeze.label
         pd.testing.assert_frame_equal(of.table[["low", "high"]], at.table[["low", "high"]])
     assert "What each tolerance buys: " in answer_sentence(of)
 
@@ -147,7 +147,7 @@ def test_a_freeze_that_collapses_is_not_recommended(n: int) -> None:
     of = decide(frame)
     assert of.chosen is None
     assert f"{n} of 8 runs collapsed" in answer_sentence(of) or of.outcome == "freeze nothing"
-    assert "first 2" not in [each.freeze for each in of.within(1.0).trade_offs if each.tolerance < 5]
+    assert "first 2" not in [each.freeze.label for each in of.within(1.0).trade_offs if each.tolerance < 5]
 
 
 def test_as_many_collapses_as_the_baseline_has_bar_nothing_and_are_told() -> None:
@@ -287,7 +287,7 @@ def test_freeze_labels_and_savings_are_put_into_words() -> None:
         "embeddings": "the embeddings",
         "layers 0,3+E": "layers 1, 4 of 6 and the embeddings",
     }
-    assert {label: parts(label, SIZE) for label in words} == words
+    assert {label: parts(freeze_of(label), SIZE) for label in words} == words
     row = {"saved": 0.0131, "saved_low": 0.0131, "saved_high": 0.0132}
     assert share_text(row) == "1.3 %"
     assert share_text(row | {"saved": 0.52, "saved_low": 0.49, "saved_high": 0.55}) == "52 % (49 to 55 %)"

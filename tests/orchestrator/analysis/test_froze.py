@@ -33,10 +33,9 @@ def frame_and_specs() -> tuple[pd.DataFrame, dict[str, TrialSpec]]:
 
 def test_a_rule_is_called_by_its_words_wherever_a_setting_is_named() -> None:
     freeze = FreezeSpec.model_validate(RULE)
-    label = freeze.label
-    assert freeze_name(label, 6) == strip_and_word(label, 6) == "adaptive (gradient norm)"
-    assert layer_strip(label, 6) == ""
-    assert parts(label, 6) == "layers while training (rule: gradient norm)"
+    assert freeze_name(freeze, 6) == strip_and_word(freeze, 6) == "adaptive (gradient norm)"
+    assert layer_strip(freeze, 6) == ""
+    assert parts(freeze, 6) == "layers while training (rule: gradient norm)"
     written = freeze_yaml(freeze, 6)
     assert written == (
         'trial:\n  freeze: {strategy: adaptive, rule: {"name": "gradient_norm", "intervals": 10, "percentile": 50.0}}\n'

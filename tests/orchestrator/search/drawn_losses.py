@@ -18,6 +18,7 @@ import pandas as pd
 from orchestrator.analysis.decide import Decision, decide
 from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.search.choose_depth import Budget, Want, wants
+from trials.spec import FreezeSpec
 
 Floats = npt.NDArray[np.float64]
 TOLERANCE = 0.005
@@ -77,11 +78,12 @@ def decided(
     none = dict.fromkeys((seed for of_freeze in losses for seed in of_freeze), np.zeros(n))
     rows = []
     for place, (of_cell, share) in enumerate(zip((none, *losses), (0.0, *saved), strict=True)):
+        freeze = FreezeSpec(strategy="first_k", layers=tuple(range(place)), embeddings=False)
         for seed in seeds:
             loss = of_cell.get(seed)
             values = None if loss is None else SCORE - loss
             rows.append({
-                "cell": str(place), "baseline": "0", "group": "", "freeze": f"first {place}" if place else "none",
+                "cell": str(place), "baseline": "0", "group": "", "freeze_spec": freeze,
                 "seed": seed, "state": "completed" if loss is not None else "failed" if seed in of_cell else None,
                 "score": np.nan if values is None else values.mean(), "folds": 0, "examples": 260,
                 "sentences": values if values is not None and n > 1 and len(values) == n else None,

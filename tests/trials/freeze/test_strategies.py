@@ -51,9 +51,9 @@ def frozen(name: str, strategy: FreezeStrategy, depth: int, *, embeddings: bool 
 def test_each_depth_has_its_own_label_and_strip(name: str, depth: int, label: str, strip: str) -> None:
     freeze = frozen(name, outer, depth)
     assert freeze.label == label
-    assert layer_strip(freeze.label, 6) == strip
-    assert layer_strip(frozen("first_k", outer, 2).label, 6) == "□ ■■□□□□"
-    assert parts(freeze.label, 6).endswith("of 6")
+    assert layer_strip(freeze, 6) == strip
+    assert layer_strip(frozen("first_k", outer, 2), 6) == "□ ■■□□□□"
+    assert parts(freeze, 6).endswith("of 6")
 
 
 @pytest.mark.parametrize(

@@ -16,10 +16,11 @@ from orchestrator.analysis.answer import own_training_lines
 from tests.examples import each
 from tests.trials.conftest import TrialMaker
 from trials.cache.encoding import encode_for
+from trials.draft import freeze_of_label
 from trials.errors import ConfigError, ModelError
 from trials.models.family import MODEL_FAMILIES
 from trials.models.load import LoadedModel, load_model, load_tokenizer
-from trials.spec import FreezeSpec, TrialSpec
+from trials.spec import TrialSpec
 from trials.training.batching import shuffled_batches
 from trials.training.freeze_course import freeze_parts, frozen_modules, train_mode
 from trials.training.loop import Training, train_steps
@@ -143,7 +144,7 @@ def test_trainer_freezes_as_an_answer_of_each_architecture_did_and_gradients_alo
 def test_a_label_freezes_the_parts_that_a_trial_freezes(label: str, make_trial: TrialMaker) -> None:
     spec = make_trial("bert")
     model = fresh(spec)
-    freeze = FreezeSpec.named(label, spec.model.n_layers)
+    freeze = freeze_of_label(label, spec.model.n_layers)
     assert freeze is not None
     freeze_parts(model.parts, freeze)
     expected = {name for name, weight in model.model.named_parameters() if not weight.requires_grad}

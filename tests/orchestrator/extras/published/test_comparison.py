@@ -99,7 +99,7 @@ def test_parameters_and_time_saved_have_margins_of_their_own() -> None:
     counts: dict[str, Any] = {"trainable_params": 120_566_026}
     frozen = [trial(ewt(n, freeze=FIRST_2), 0.96, train_s=0.84 * s, **counts) for n, s in enumerate(SECONDS)]
     lines = on_ewt(*base, *frozen)
-    found = {(line.metric, line.freeze): line.replication for line in lines}
+    found = {(line.metric, line.freeze.label): line.replication for line in lines}
     assert found["trainable_params", "none"].verdict == "reproduced"
     assert found["saved_params", "first 2"].verdict == "reproduced"
     assert found["saved_train", "first 2"].margin == 0.05
@@ -123,7 +123,7 @@ def test_saved_time_is_paired_by_seed_with_the_own_baseline_of_the_device() -> N
     frozen = [trial(ewt(seed, freeze=FIRST_2), 0.96, train_s=seconds) for seed, seconds in ((1, 8.0), (2, 12.0))]
     saved = saved_train(*base, *frozen)
     assert saved is not None
-    assert (saved.freeze, saved.ours.n) == ("first 2", 2)
+    assert (saved.freeze.label, saved.ours.n) == ("first 2", 2)
     assert saved.ours.mean == pytest.approx(1 - (0.8 * 0.6) ** 0.5)  # the geometric mean of the pairs
     assert saved_train(trial(ewt(), 0.96), trial(ewt(freeze=FIRST_2), 0.96, device="NVIDIA T4")) is None
 
@@ -199,10 +199,10 @@ def test_layers_of_a_model_of_another_height_and_other_embeddings_are_not_the_sa
     freezes = [{"strategy": name, "layers": tuple(layers), "embeddings": True} for name, layers in parts.items()]
     trials = [cola(0.7, train_size=50, freeze=freeze) for freeze in ({}, *freezes)]
     lines = lines_of(compared("freezing_bert_glue", *trials), "cola_50")
-    assert [line.freeze for line in lines] == ["embeddings", "none", "all+E"]
+    assert [line.freeze.label for line in lines] == ["embeddings", "none", "all+E"]
     assert lines[0].notes[-1] == f"not in our trials: {'; '.join(f'{n} and embeddings' for n in (2, 4, 8, 10))}"
     english = on_ewt(trial(ewt(), 0.9), trial(ewt(freeze=FIRST_2 | {"embeddings": True}), 0.8))
-    assert {line.freeze for line in english} == {"none"}
+    assert {line.freeze.label for line in english} == {"none"}
 
 
 def test_what_else_differs_is_told_and_forbids_nothing() -> None:
@@ -231,7 +231,7 @@ def test_a_baseline_stands_beside_both_kinds_of_frozen_dropout() -> None:
     found = compared("emekaeze_pos", trial(ewt(), 0.96), *frozen)
     accuracies = [line for line in lines_of(found, "english") if line.metric == "accuracy"]
     differs = ["frozen_dropout off instead of on" in line.notes[0] for line in accuracies]
-    assert [line.freeze for line in accuracies] == ["none", "first 2"] * 2
+    assert [line.freeze.label for line in accuracies] == ["none", "first 2"] * 2
     assert differs == [False, False, True, True]
 
 
