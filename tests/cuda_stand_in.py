@@ -114,6 +114,7 @@ def install() -> Cuda:
         "mem_get_info": lambda device=None: (free, free),
         "empty_cache": lambda: None,
         "current_stream": lambda device=None: Stream(),
+        "is_current_stream_capturing": lambda: False,  # what an optimiser of torch 2.11 asks
         "stream": nothing,
     }
     initialising: dict[str, Callable[..., Any]] = {

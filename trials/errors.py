@@ -183,9 +183,9 @@ _CUDA_SAYS = (  # the last two: of torch after a recording of a CUDA graph that 
 _GONE = (  # of cudaGetErrorString; the last: a card that this build of torch has no code for, beside one that it has
     "capable device",
     "unknown error",
-    "uncorrectable ecc",
+    "uncorrectable",  # ECC, NVLink
     "hardware",
-    "gpu is lost",
+    "not yet initialized",  # of a machine whose fabric manager is down
     "no kernel image",
 )
 

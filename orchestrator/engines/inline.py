@@ -15,7 +15,7 @@ from orchestrator.execution.trial_settings import TrialSettings
 from orchestrator.sweeps.cluster_spec import seen_gpus
 from trials.cache.set_up_work import reported_to
 from trials.errors import is_device_broken, reason
-from trials.hardware.machine import hidden_gpus
+from trials.hardware.machine import shown_gpus
 from trials.record import State
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class InlineEngine(Engine):
 def inline(job: Job) -> Iterator[Engine]:
     """Run them here; the same rows as on Ray except for times."""
     sweep, resources = job.plan.sweep, job.plan.sweep.resources
-    with seen_gpus(job.cluster) if resources.gpus else hidden_gpus():
+    with seen_gpus(job.cluster) if resources.gpus else shown_gpus(()):
         import torch
 
         from trials.hardware.device import device_for

@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path, PurePosixPath
@@ -249,11 +249,6 @@ def _sorted_out(listed: Sequence[Gpu], warnings: Sequence[str], visible: str | N
         notes.append(f"{VISIBLE}={visible!r} names {len(requested)} GPUs, of which CUDA finds {len(listed)}")
     why = f"torch cannot compute on {'; '.join(refused)}" if refused and not found else ""
     return CudaGpus(found, why, tuple(notes) if found else (), tuple(warnings))
-
-
-def hidden_gpus() -> AbstractContextManager[None]:
-    """No process that starts in the block sees a GPU, nor does this one if it has not used CUDA before."""
-    return shown_gpus(())
 
 
 @contextmanager

@@ -136,6 +136,8 @@ def test_an_error_is_of_its_class_and_a_bug_keeps_its_traceback() -> None:
         handled(capture, torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")): State.OUT_OF_MEMORY,
         RuntimeError("CUDA error: an illegal memory access was encountered"): State.FAILED,
         RuntimeError("CUDA error: CUDA-capable device(s) is/are busy or unavailable"): State.LOST,
+        RuntimeError("CUDA error: uncorrectable NVLink error detected during the execution"): State.LOST,
+        RuntimeError("CUDA error: system not yet initialized"): State.LOST,
         NoDeviceError("this trial was given 1 of a GPU, but torch sees none"): State.FAILED,
         DivergedError("nan"): State.DIVERGED,
         PreemptedError("asked to go"): State.LOST,

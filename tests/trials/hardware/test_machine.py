@@ -16,7 +16,7 @@ from tests.examples import each
 from trials.errors import MissingError
 from trials.hardware import machine
 from trials.hardware.device import device_for, start_device
-from trials.hardware.machine import CudaGpus, Gpu, SilentError, hidden_gpus, listed_gpus, shown_gpus, usable_cores
+from trials.hardware.machine import CudaGpus, Gpu, SilentError, listed_gpus, shown_gpus, usable_cores
 
 V2, V1 = "0::/a/b\n", "12:cpu,cpuacct:/a/b\n3:memory:/else\n0::/\n"
 
@@ -204,7 +204,7 @@ def test_hidden_gpus_are_seen_again_afterwards(before: str | None, monkeypatch: 
     monkeypatch.delenv(machine.VISIBLE, raising=False)
     if before is not None:
         monkeypatch.setenv(machine.VISIBLE, before)
-    with hidden_gpus():
+    with shown_gpus(()):
         assert os.environ[machine.VISIBLE] == ""
     assert os.environ.get(machine.VISIBLE) == before
 
