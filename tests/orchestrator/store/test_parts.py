@@ -147,6 +147,15 @@ def test_a_part_that_the_disk_does_not_give_back_is_an_error_and_not_left_out(lo
         PartFolder(Failing(local.folder), EPOCHS).read()
 
 
+def test_a_part_that_is_a_pointer_of_git_is_named_with_the_command_that_fetches_it(local: FolderStorage) -> None:
+    parts = PartFolder(local, EPOCHS)
+    parts.append([epoch()])
+    (name,) = parts.names()
+    local.write(name, b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n")
+    with pytest.raises(StoreError, match=r"cannot be read \(a Git LFS pointer: `git lfs pull` fetches the file\)"):
+        parts.read()
+
+
 def test_any_flipped_bit_takes_the_whole_part_out_and_changes_no_row(local: FolderStorage) -> None:
     parts = PartFolder(local, EPOCHS)
     parts.append([epoch(step=step) for step in range(20)])
