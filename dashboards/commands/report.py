@@ -18,7 +18,6 @@ from orchestrator.commands.shown_answers import show_answers
 from orchestrator.config import options
 from orchestrator.config.console import DEFAULT_STORE, reported, say, stderr, step_progress
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.plans import planned_specs
 from trials.errors import ConfigError, RefusedError, require
 from trials.outside.plain_files import path_inside
 
@@ -88,7 +87,7 @@ def _say_answers(store: ResultStore, sweep: str, tolerance: float | None, cost: 
     """Print the answers on stderr: stdout is for the path of the report."""
     plan = next((plan for plan in store.sweeps() if plan.name == sweep), None)
     if plan is not None:
-        specs = planned_specs(plan)
+        specs = plan.specs
         used = plan_with(plan.asks, tolerance=tolerance, cost=cost)
         if sentence := overrides(plan.asks, used):
             say(sentence)

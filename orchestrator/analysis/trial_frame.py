@@ -109,14 +109,15 @@ TEXTS = ("device", "step_mode")  # those of them that are no numbers
 
 def trial_frame(specs: Sequence[TrialSpec], rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     """One row a spec, in their order; a trial without a row in the store has no state. Columns: see `described`."""
-    by_id = {row["trial_id"]: row for row in rows}
-    records = []
-    for spec in specs:
-        row = by_id.get(spec.trial_id, {})
-        measured = {name: row.get(name) for name in ("state", *CONDITIONS, *MEASURED)}
-        records.append({"cell": spec.cell_id, "trial_id": spec.trial_id, "seed": spec.seeds.key, **measured})
-    columns = ["cell", "trial_id", "seed", "state", *CONDITIONS, *MEASURED]
-    return described(pd.DataFrame(records, columns=columns), {spec.cell_id: spec for spec in specs})
+    by_id: dict[str, Mapping[str, Any]] = {row["trial_id"]: row for row in rows}
+    of_specs = [by_id.get(spec.trial_id, {}) for spec in specs]
+    columns: dict[str, list[Any]] = {
+        "cell": [spec.cell_id for spec in specs],
+        "trial_id": [spec.trial_id for spec in specs],
+        "seed": [spec.seeds.key for spec in specs],
+        **{name: [row.get(name) for row in of_specs] for name in ("state", *CONDITIONS, *MEASURED)},
+    }
+    return described(pd.DataFrame(columns, dtype=None if specs else object), {spec.cell_id: spec for spec in specs})
 
 
 def described(trials: pd.DataFrame, specs: Mapping[str, TrialSpec]) -> pd.DataFrame:

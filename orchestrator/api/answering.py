@@ -11,7 +11,7 @@ from orchestrator.analysis.answer_text import curve_lines, lines_of
 from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.config.console import DEFAULT_STORE
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.plans import SweepPlan, is_beside, planned_specs
+from orchestrator.store.plans import SweepPlan, is_beside
 from trials.errors import ConfigError, NothingMatchedError
 from trials.escaping import escaped, html
 from trials.record import SAVED
@@ -69,7 +69,7 @@ def answer(
     results = open_store(store)
     plan = chosen_sweep(results, sweep, compares=True)
     options = {"tolerance": tolerance, "cost": cost, "min_saving": min_saving, "most_seeds": most_seeds}
-    return answers_of(results, planned_specs(plan), plan_with(plan.asks, **options), at_best)
+    return answers_of(results, plan.specs, plan_with(plan.asks, **options), at_best)
 
 
 def plan_with(plan: DecisionPlan, **options: Any) -> DecisionPlan:
@@ -114,12 +114,9 @@ def chosen_sweep(results: ResultStore, sweep: str | None, *, compares: bool = Fa
     if sweep is not None:
         return plans[sweep]
     newest = [*reversed(plans.values())]
-    asks = (plan for plan in newest if not is_beside(plan.name, plans) and _compares(plan))
+    questions = (plan for plan in newest if not is_beside(plan.name, plans))
+    asks = (plan for plan in questions if len({spec.freeze.label for spec in plan.specs}) > 1)
     return next(asks, newest[0]) if compares else newest[0]
-
-
-def _compares(plan: SweepPlan) -> bool:
-    return len({spec.freeze.label for spec in planned_specs(plan)}) > 1
 
 
 def answers_of(

@@ -15,7 +15,7 @@ from orchestrator.analysis.freeze_names import FreezeName, dropout_sentence, fro
 from orchestrator.config.quantities import counted, points
 from orchestrator.config.yaml_document import MAX_BYTES, parsed
 from orchestrator.store import ResultStore
-from orchestrator.store.plans import is_beside, planned_specs, stored_spec
+from orchestrator.store.plans import is_beside, stored_spec
 from trials.errors import ConfigError
 from trials.escaping import markdown
 from trials.models.family import CAUSAL, is_causal
@@ -148,7 +148,7 @@ def _against_baseline(spec: TrialSpec, rows: Sequence[Row], store: ResultStore) 
     plans = sorted(store.sweeps(), key=lambda plan: -plan.time)
     names = {plan.name for plan in plans}
     stored = [stored_spec(row["spec"], row["trial_id"]) for row in rows]
-    of_sweeps = [(plan.asks, planned_specs(plan)) for plan in plans if not is_beside(plan.name, names)]
+    of_sweeps = [(plan.asks, plan.specs) for plan in plans if not is_beside(plan.name, names)]
     for asks, specs in (*of_sweeps, (None, stored)):
         settings = [other for other in specs if _is_same_recipe(other, spec)]
         if not settings:

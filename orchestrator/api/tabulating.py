@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from orchestrator.session.outcome import earlier_note
 from orchestrator.session.tables import cell_tables, cut_off_notes
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.evidence import TRIAL_COLUMNS
-from orchestrator.store.plans import SweepPlan, planned_specs
+from orchestrator.store.plans import SweepPlan
 from trials.spec import TrialSpec
 
 if TYPE_CHECKING:
@@ -39,17 +39,9 @@ class Table(ShownInCell):
     @classmethod
     def of(cls, store: ResultStore, plan: SweepPlan, specs: Sequence[TrialSpec] | None = None) -> Table:
         """The settings of a sweep's trials; `specs` are those of the plan if not given. Raises StoreError."""
-        rows = store.trials(list(TRIAL_COLUMNS)).to_pylist()
-        return cls.of_rows(store, plan, planned_specs(plan) if specs is None else specs, rows)
-
-    @classmethod
-    def of_rows(
-        cls, store: ResultStore, plan: SweepPlan, specs: Sequence[TrialSpec], rows: Collection[Mapping[str, Any]]
-    ) -> Table:
-        """The settings of a sweep's trials, from rows with `evidence.TRIAL_COLUMNS` that were read already."""
-        hidden = earlier_note(store, plan, {row["trial_id"] for row in rows} - {spec.trial_id for spec in specs})
-        notes = [*cut_off_notes(specs, rows), *([hidden] if hidden else [])]
-        return cls(tuple(summarise(specs, rows)), tuple(notes))
+        rows = {row["trial_id"]: row for row in store.trials(list(TRIAL_COLUMNS)).to_pylist()}
+        planned = plan.specs if specs is None else specs
+        return cls(tuple(summarise(planned, rows.values())), table_notes(store, plan, planned, rows))
 
     def to_pandas(self) -> pd.DataFrame:
         """A row per setting: `freeze` and names, seeds, scores (0..1), costs, shares saved (0..1); NaN if not known."""
@@ -67,6 +59,15 @@ class Table(ShownInCell):
             console.print(part)
         for note in self.notes:
             console.print(f"note    {note}", soft_wrap=True)
+
+
+def table_notes(
+    store: ResultStore, plan: SweepPlan, specs: Sequence[TrialSpec], rows: Mapping[str, Mapping[str, Any]]
+) -> tuple[str, ...]:
+    """What to know of the settings of a sweep; `rows` with `evidence.TRIAL_COLUMNS` of its store by trial id."""
+    own = [rows[spec.trial_id] for spec in specs if spec.trial_id in rows]
+    hidden = earlier_note(store, plan, rows.keys() - {spec.trial_id for spec in specs})
+    return (*cut_off_notes(specs, own), *([hidden] if hidden else []))
 
 
 def _row(cell: CellSummary, setting: str) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from orchestrator.session.bounds import Bounds
 from orchestrator.session.launch_loop import Launch
 from orchestrator.session.outcome import Outcome
 from orchestrator.store import open_store
-from orchestrator.store.plans import SweepPlan, planned_specs
+from orchestrator.store.plans import SweepPlan
 from orchestrator.sweeps.cluster_spec import find_cluster
 from orchestrator.sweeps.plan import Plan
 from orchestrator.sweeps.sweep import SweepSpec
@@ -178,7 +178,7 @@ def _exported(run: TrainedSeed, folder: Path, store: str, keep: Keep) -> Trained
 
 def _chosen_trials(launch: Launch, sweep: SweepPlan, tolerance: float | None, freeze: str | None) -> list[TrialSpec]:
     """The trials of the recommended setting, or of the one that is named. Raises ConfigError."""
-    specs = planned_specs(sweep)
+    specs = sweep.specs
     labels = {
         (label := spec.freeze.label): {label, spec.freeze.word, freeze_name(spec.freeze, spec.model.n_layers)}
         for spec in specs

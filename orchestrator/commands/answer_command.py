@@ -7,6 +7,7 @@ permafrost answer --store results --sweep starter --tolerance 0.5 --json
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Annotated, Literal
 
 import typer
@@ -14,9 +15,8 @@ import typer
 from orchestrator.api.answering import NO_ANSWER, answers_of, chosen_sweep, overrides, plan_with
 from orchestrator.commands.shown_answers import show_answers
 from orchestrator.config import options
-from orchestrator.config.console import DEFAULT_STORE, reported, say
+from orchestrator.config.console import DEFAULT_STORE, reported, say, stdout
 from orchestrator.store import open_store
-from orchestrator.store.plans import planned_specs
 
 ToleranceOption = Annotated[
     float | None,
@@ -89,13 +89,17 @@ def answer(
         results = open_store(store)
         plan = chosen_sweep(results, sweep, compares=True)
         used = plan_with(plan.asks, tolerance=tolerance, cost=cost, min_saving=min_saving, most_seeds=most_seeds)
-        answers = answers_of(results, planned_specs(plan), used, at_best)
+        answers = answers_of(results, plan.specs, used, at_best)
         if as_json:
             print(json.dumps([entry.as_json() for entry in answers]))
         elif answers:
             if note := overrides(plan.asks, used):
                 say(note)
-            show_answers(answers, full=full)
+            if stdout.is_terminal:
+                draws = [partial(show_answers, [entry], full=full) for entry in answers]
+                stdout.file.write("".join(stdout.fitting(draws, "answers")))
+            else:
+                show_answers(answers, full=full)
             if not full:
                 say("more    --full: conditions, what was not considered, lines for your own training code")
         else:

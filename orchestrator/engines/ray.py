@@ -57,4 +57,5 @@ def on_ray(job: Job) -> Iterator[Engine]:
         engine = stack.enter_context(tune_engine(slots, settings))
         engine.hourly = max(where.prices.hourly(share.cpus, share.gpus, kind) for kind, share in shares)
         engine.dashboard = cluster.dashboard if cluster.dashboard.startswith("http") else ""
+        engine.label = job.plan.label
         yield engine

@@ -173,7 +173,7 @@ class TrialTrainable(tune.Trainable):  # type: ignore[misc]  # Ray has no types 
         """Take the next trial."""
         self._drop()
         spec = TrialSpec.model_validate_json(new_config["spec"])
-        self._label, self._gpus = spec.label, float(new_config["share"].gpus)
+        self._label, self._gpus = new_config["label"], float(new_config["share"].gpus)
         self._slots = int(new_config["worker_slots"])
         self._trial_id, self._attempt, self._notes = spec.trial_id, new_config["attempt"], []
         self._records = self.records(spec, new_config)

@@ -15,6 +15,7 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal
 
@@ -123,12 +124,14 @@ class TuneEngine(Engine):
         self._board = SetUpBoard()
         self._had_gpu = False  # whether a trial was evaluated on one
 
+    label = staticmethod(attrgetter("label"))  # a trial's name in Ray's dashboard
+
     def start(self, attempt: Attempt, slot: str) -> None:
         """Hand it to Tune, in a slot of this kind of node."""
         spec = attempt.spec
         share = self._slots.take(spec.trial_id, slot)
         config = {
-            "label": spec.label if attempt.number == 1 else f"{spec.label}_{attempt.number}",
+            "label": self.label(spec) if attempt.number == 1 else f"{self.label(spec)}_{attempt.number}",
             "spec": spec.model_dump_json(),  # as text: Tune copies every level of a config
             "attempt": attempt.number,
             "accumulation": attempt.accumulation,

@@ -81,7 +81,7 @@ class LiveDisplay:
             results: Of what has ended there the display says what the sweep's tolerance buys; None for nothing.
         """
         self._console, self._started = console, time.monotonic()
-        self._total = len(plan.ahead)
+        self._total, self._label, self._has_models = len(plan.ahead), plan.label, plan.has_models
         self._freezes = list(dict.fromkeys(map(_freeze, plan.ahead)))
         self._metrics = list(dict.fromkeys(map(_metric, plan.ahead)))
         self._pace = Pace(plan.ahead)
@@ -92,7 +92,6 @@ class LiveDisplay:
         self._scores: dict[str, float] = {}  # the best dev score of each running trial
         self._best: dict[tuple[str, str], float] = {}
         self._ended, self._failed = 0, 0
-        self._noted_checkpoints = False
         self._noted = set[str]()
         self._output = console.output if isinstance(console, SafeConsole) else None
         self._is_live = console.is_terminal or self._output is not None
@@ -123,36 +122,33 @@ class LiveDisplay:
         self._pace.started(spec, self._elapsed_s())
         self._weigh()
         self._running[spec.trial_id] = (spec, None)
-        self._forget_work(spec)
+        self._work.pop(spec.trial_id, None)
 
     def preparing(self, spec: TrialSpec, work: SetUpWork) -> None:
         """Show how far its set-up is; without a display print that at most every half a minute. Print notes."""
         if work.is_note:
-            if str(work) not in self._noted:  # by each of the workers that start together
-                self._noted.add(str(work))
-                self._console.print(Text(f"note    {work}"), soft_wrap=True)
+            self._note(str(work), str(work))  # each of the workers that start together has it
             return
         self._work[spec.trial_id] = work
         if not self._is_live and time.monotonic() - self._said_work.get(spec.trial_id, -math.inf) >= SAY_WORK_EVERY_S:
             self._said_work[spec.trial_id] = time.monotonic()
-            self._say(f"set-up: {spec.label}  {work}")
+            self._say(f"set-up: {self._label(spec)}  {work}")
 
     def evaluated(self, spec: TrialSpec, record: EpochRecord) -> None:
         """Show the newest score."""
-        self._forget_work(spec)
+        self._work.pop(spec.trial_id, None)
         self._pace.evaluated(spec, record, self._elapsed_s())
         self._running[spec.trial_id] = (spec, record)
-        if record.checkpoint_error and not self._noted_checkpoints:
-            self._noted_checkpoints = True
-            note = "note    checkpoints cannot be written; trials go on, and start again if they are interrupted: "
-            self._console.print(Text(note + record.checkpoint_error), soft_wrap=True)
+        if record.checkpoint_error:
+            note = "checkpoints cannot be written; trials go on, and start again if they are interrupted: "
+            self._note(note, note + record.checkpoint_error)
         self._scores[spec.trial_id] = max(self._scores.get(spec.trial_id, record.score), record.score)
 
     def retried(self, spec: TrialSpec, state: State, error: str | None) -> None:
         """Print that the trial will run again, and why."""
         self._pace.forget(spec)
         self._running.pop(spec.trial_id, None)
-        self._say(f"retry: {spec.label}  {state.value}: {last_line(error)}")
+        self._say(f"retry: {self._label(spec)}  {state.value}: {last_line(error)}")
 
     def ended(self, spec: TrialSpec, state: State, error: str | None) -> None:
         """Count the trial, and update the best score of its strategy."""
@@ -162,7 +158,8 @@ class LiveDisplay:
         self._weigh()
         best = self._scores.pop(spec.trial_id, None)
         if state is State.COMPLETED and best is not None:
-            key = spec.data.name, _freeze(spec)
+            corpus = f"{spec.data.name}, {spec.model.name}" if self._has_models else spec.data.name
+            key = corpus, _freeze(spec)
             self._best[key] = max(self._best.get(key, best), best)
         else:
             self._failed += state is not State.PRUNED
@@ -177,9 +174,11 @@ class LiveDisplay:
         if not self._is_live:
             self._say(f"{self._line(spec, state)}  by another driver")
 
-    def _forget_work(self, spec: TrialSpec) -> None:
-        self._work.pop(spec.trial_id, None)
-        self._said_work.pop(spec.trial_id, None)
+    def _note(self, kind: str, text: str) -> None:
+        """Print the first note of its kind."""
+        if kind not in self._noted:
+            self._noted.add(kind)
+            self._console.print(Text(f"note    {text}"), soft_wrap=True)
 
     def _say(self, line: str) -> None:
         """Print a line; on a terminal too narrow for it, in parts that cut no trial's name inside a word."""
@@ -190,7 +189,7 @@ class LiveDisplay:
     def _line(self, spec: TrialSpec, state: State, error: str | None = None, best: float | None = None) -> str:
         score = "" if best is None else f"  {_metric(spec)} {points(best)} (best epoch)"
         reason = f"  {last_line(error)}" if error else ""
-        return f"{self._ended}/{self._total} {state.value:<9} {spec.label}{score}{reason}  ETA {self._eta()}"
+        return f"{self._ended}/{self._total} {state.value:<9} {self._label(spec)}{score}{reason}  ETA {self._eta()}"
 
     def _elapsed_s(self) -> float:
         return time.monotonic() - self._started
@@ -221,7 +220,8 @@ class LiveDisplay:
             epoch = f"epoch {record.epoch:g}/{spec.optim.epochs}" if record else set_up
             rest = self._pace.seconds_left(spec, self._elapsed_s())
             end = f"{duration(rest)} left" if rest is not None and rest >= 1 else ""  # it may take longer
-            rows.append((spec.label, epoch, _scored(spec, record), end))
+            scored = f"{_metric(spec)} {points(record.score)}" if record else ""
+            rows.append((self._label(spec), epoch, scored, end))
         return rows
 
     def _best_table(self) -> Table:
@@ -244,8 +244,3 @@ def _freeze(spec: TrialSpec) -> str:
 
 def _metric(spec: TrialSpec) -> str:
     return metric_label(score_name(spec.task, spec.score))
-
-
-def _scored(spec: TrialSpec, record: EpochRecord | None) -> str:
-    """`accuracy 86.20`."""
-    return f"{_metric(spec)} {points(record.score)}" if record else ""

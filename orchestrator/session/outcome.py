@@ -14,7 +14,7 @@ from orchestrator.execution.shared_trials import End
 from orchestrator.execution.stop_request import FOLDER, StopRequest
 from orchestrator.storage.storage import FolderStorage
 from orchestrator.store import ResultStore
-from orchestrator.store.plans import SweepPlan, planned_specs
+from orchestrator.store.plans import SweepPlan
 from orchestrator.store.schema import CHECKPOINTS
 from orchestrator.sweeps.plan import Plan
 from trials.errors import StoreError
@@ -119,7 +119,7 @@ def trials_of(plan: Plan, results: ResultStore) -> list[TrialSpec]:
     if not plan.sweep.search.is_adaptive:
         return list(plan.trials)
     stored = next((sweep for sweep in results.sweeps() if sweep.name == plan.sweep.name), None)
-    return planned_specs(stored) if stored else []
+    return [*stored.specs] if stored else []
 
 
 _MADE_AGAIN = (DRIVERS, CLAIMS, SEARCHES, CHECKPOINTS, FOLDER)  # folders that are worth nothing without the rows

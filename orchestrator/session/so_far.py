@@ -29,8 +29,10 @@ def so_far_lines(results: ResultStore, specs: Sequence[TrialSpec], plan: Decisio
     except ValueError:  # they cannot be compared, as the end of the launch says
         return []
     more = [f"        and {len(found) - MOST_LINES} more answers"] if len(found) > MOST_LINES else []
-    shown = (so_far(answer.corpus, answer.words, answer.decided_by) for answer in found[:MOST_LINES])
-    return [*shown, *more]
+    several = len({spec.model.name for spec in specs}) > 1
+    about = (f"{answer.corpus}, {answer.model}" if several else answer.corpus for answer in found)
+    shown = zip(about, found[:MOST_LINES], strict=False)
+    return [*(so_far(name, answer.words, answer.decided_by) for name, answer in shown), *more]
 
 
 class SoFar:

@@ -54,13 +54,3 @@ def sentence_columns(contributions: pa.Table, split: str) -> dict[str, dict[str,
         lists = zip(rows["trial_id"].to_pylist(), rows[column], strict=True)
         columns[name] = {trial_id: values.values.to_numpy() for trial_id, values in lists}
     return columns
-
-
-def all_sentences(contributions: pa.Table) -> dict[str, dict[str, dict[str, npt.NDArray[Any]]]]:
-    """Trial id -> split -> those of `SENTENCE_COLUMNS` that are known (sentences,), from `schema.CONTRIBUTIONS`."""
-    by_trial = dict[str, dict[str, dict[str, npt.NDArray[Any]]]]()
-    for split in pc.unique(contributions["split"]).to_pylist():
-        for name, of_trials in sentence_columns(contributions, split).items():
-            for trial_id, values in of_trials.items():
-                by_trial.setdefault(trial_id, {}).setdefault(split, {})[name] = values
-    return by_trial

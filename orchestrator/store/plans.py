@@ -14,6 +14,7 @@ import time
 import unicodedata
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Annotated, Any, NamedTuple, TypeAlias
 
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
@@ -98,6 +99,11 @@ class SweepPlan:
     def asks(self) -> DecisionPlan:
         """What its answers go by."""
         return DecisionPlan.of_json(self.goal)
+
+    @cached_property
+    def specs(self) -> tuple[TrialSpec, ...]:
+        """Its trials in its order, checked once. Raises StoreError: One cannot be read."""
+        return tuple(stored_spec(spec, trial_id) for trial_id, spec in self.trials)
 
 
 def is_plan(name: str) -> bool:
@@ -225,11 +231,6 @@ def stored_spec(content: str | Mapping[str, Any] | None, trial_id: str) -> Trial
             f"trial {trial_id!r} of the store: {place}: {first.text.removesuffix('.')}. "
             "Its row or plan is broken, or of a newer version."
         ) from error
-
-
-def planned_specs(plan: SweepPlan) -> list[TrialSpec]:
-    """The trials of a plan, in its order. Raises StoreError: One cannot be read."""
-    return [stored_spec(spec, trial_id) for trial_id, spec in plan.trials]
 
 
 def checked_spec(content: object, trial_id: str) -> TrialSpec | str:

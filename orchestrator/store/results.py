@@ -18,7 +18,6 @@ from functools import reduce
 from pathlib import Path
 from typing import Any
 
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -26,7 +25,7 @@ from orchestrator.config.quantities import counted
 from orchestrator.storage.address import local_path
 from orchestrator.storage.open_storage import open_storage
 from orchestrator.storage.storage import BrokenError, FolderStorage, NewerError, SeveralStorages, Storage
-from orchestrator.store.evidence import TRIAL_COLUMNS, Evidence, all_sentences, evidence_of
+from orchestrator.store.evidence import TRIAL_COLUMNS, Evidence, evidence_of
 from orchestrator.store.parts import PartFolder, report
 from orchestrator.store.plans import (
     SWEEPS,
@@ -118,10 +117,6 @@ class ResultStore:
         whole = pa.array([pair not in lost for pair in _pairs(trials)], pa.bool_())
         return evidence_of(specs, trials.filter(whole), contributions)
 
-    def sentences(self) -> dict[str, dict[str, dict[str, npt.NDArray[Any]]]]:
-        """Trial id -> split -> those of `evidence.SENTENCE_COLUMNS` that are stored (sentences,). Raises StoreError."""
-        return all_sentences(self.contributions())
-
     def completed_ids(self) -> frozenset[str]:
         """The trials that do not have to run again: they are complete, and have lost nothing that numbers rest on."""
         trials, lost = self._completed()
@@ -180,7 +175,8 @@ class ResultStore:
         """The trials that earlier plans of a sweep declared and its newest one does not."""
         folder = self._folder_of(plan.name)
         declared = list[tuple[tuple[str, dict[str, Any]], ...]]()
-        for name in filter(is_plan, folder.files("plan-", "plan.")):
+        names = [*filter(is_plan, folder.files("plan-", "plan."))]
+        for name in names if len(names) > 1 else []:  # a single one is the newest
             with suppress(BrokenError, FileNotFoundError):  # `sweeps` reports it; a search replaced it
                 declared.append(read_plan(folder, name).trials)
         now = dict(plan.trials)

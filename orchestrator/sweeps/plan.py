@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -60,9 +61,14 @@ class Plan:
         """Trials to run, and stand-ins for those yet to be suggested, for estimates of the work."""
         return (*self.to_run, *self.stand_ins)
 
-    def next_attempt(self, trial_id: str) -> int:
-        """The number of a trial's next attempt."""
-        return self.attempts.get(trial_id, 1)
+    @cached_property
+    def has_models(self) -> bool:
+        """Whether its trials have several."""
+        return len({spec.model.name for spec in (*self.trials, *self.stand_ins)}) > 1
+
+    def label(self, spec: TrialSpec) -> str:
+        """The name of a trial, after that of its model where the sweep has several."""
+        return f"{spec.model.name.replace('/', '-')}_{spec.label}" if self.has_models else spec.label
 
     @property
     def runs_all(self) -> bool:

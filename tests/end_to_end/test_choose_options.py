@@ -10,7 +10,6 @@ from typer.testing import CliRunner
 
 from dashboards.cli import app
 from orchestrator.store import open_store
-from orchestrator.store.plans import planned_specs
 from tests.own_corpora import treebank
 
 pytestmark = pytest.mark.slow
@@ -28,7 +27,7 @@ def test_with_folds_every_example_serves_and_the_answer_says_that_seeds_share_th
     assert "bank: 260 sentences in 5 folds and " in done.stderr
     found = json.loads(done.stdout)
     (answer,) = found["answers"]
-    specs = planned_specs(open_store("results").sweeps()[0])
+    specs = open_store("results").sweeps()[0].specs
     assert {spec.data.fold for spec in specs} == {0, 1, 2, 3, 4}
     assert {spec.seed % 5 == spec.data.fold for spec in specs} == {True}
     assert {spec.data.sizes for spec in specs} == {(208, 52, 0)}

@@ -18,7 +18,6 @@ from dashboards.cli import app
 from orchestrator.search.choose_depth import spread
 from orchestrator.search.depth_search import Depths
 from orchestrator.store import open_store
-from orchestrator.store.plans import planned_specs
 from tests.own_corpora import KINDS
 from trials.record import State
 from trials.spec import TrialSpec
@@ -30,7 +29,7 @@ HOURS = "0.025"
 
 def asked(store: str) -> list[TrialSpec]:
     """The trials of the question, with what its baseline took to learn."""
-    return planned_specs(next(plan for plan in open_store(store).sweeps() if plan.name.startswith("choose-")))
+    return next(plan for plan in open_store(store).sweeps() if plan.name.startswith("choose-")).specs
 
 
 def in_order_of_ending(store: str) -> Iterator[tuple[str, int]]:

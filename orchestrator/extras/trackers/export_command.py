@@ -25,7 +25,6 @@ from orchestrator.config.yaml_document import shortened
 from orchestrator.extras.trackers.tracked_run import Tracker, tracked_run
 from orchestrator.storage.address import scrubbed
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.plans import planned_specs
 from trials.errors import ConfigError, PermafrostError, StoreError, one_line, require
 from trials.spec import TrialSpec
 
@@ -107,7 +106,7 @@ def _export(results: ResultStore, sweep: str, tracker: Tracker, *, follow: bool)
         try:
             while is_running:
                 is_running = follow and bool(running_drivers(results.storage, sweep))  # before its last rows are read
-                specs = planned_specs(chosen_sweep(results, sweep))
+                specs = chosen_sweep(results, sweep).specs
                 _send(results, sweep, specs, tracker, sent)
                 progress("trials", sum(ended for _, _, ended in sent.values()), len(specs))
                 if is_running:

@@ -16,7 +16,6 @@ from orchestrator.analysis.decide import decide
 from orchestrator.api.next_steps import other_tolerance
 from orchestrator.own_data.choose_options import ChooseOptions
 from orchestrator.store import open_store
-from orchestrator.store.plans import planned_specs
 
 STORE = open_store(str(Path(__file__).parents[3] / "configs" / "freezebench" / "store"))
 TOLERANCES = (0.5, 1, 1.5, 2, 3, 4, 5, 7, 10, 15)
@@ -73,7 +72,7 @@ def of_what_is_missing(answer: Answer) -> Iterator[str]:
 @pytest.mark.parametrize("sweep", [plan.name for plan in STORE.sweeps()])
 def test_no_answer_contradicts_itself(sweep: str) -> None:
     plan = next(plan for plan in STORE.sweeps() if plan.name == sweep)
-    trials = STORE.evidence(planned_specs(plan))
+    trials = STORE.evidence(plan.specs)
     found = set[str]()
     for rows in questions(trials.frame):
         of = decide(rows, plan.asks)

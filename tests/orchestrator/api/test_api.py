@@ -15,7 +15,6 @@ from dashboards.cli import app
 from orchestrator import api
 from orchestrator.api.answering import chosen_sweep
 from orchestrator.store import open_store
-from orchestrator.store.plans import planned_specs
 from tests.examples import each
 from tests.small_sweeps import write_bank
 from trials.errors import ConfigError, NothingMatchedError
@@ -131,7 +130,7 @@ def test_a_named_setting_is_trained_under_several_seeds_on_train_and_dev_and_all
         api.train("models", cluster="inline")
     found = api.train("models", freeze="first 2", seeds=2, keep="all", with_dev=True, cluster="inline")
     assert [each.folder for each in found.seeds] == [Path(f"models/seed-{n}").resolve() for n in (3, 0)]
-    (spec, *_) = planned_specs(chosen_sweep(open_store("results"), "train-small"))
+    (spec, *_) = chosen_sweep(open_store("results"), "train-small").specs
     assert spec.data.sizes is not None
     assert sum(spec.data.sizes[:2]) == 36  # 24 of train and 12 of dev
     assert 24 < spec.train_size == spec.data.sizes[0] < 36

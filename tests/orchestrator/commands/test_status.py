@@ -16,6 +16,7 @@ from dashboards.views.coverage import prepare_progress
 from orchestrator.commands.app import app
 from orchestrator.store import ResultStore, open_store
 from tests.builders import make_spec
+from tests.dashboards.stores import specs, write_store
 from tests.drivers import running
 from tests.orchestrator.store.rows import epoch, plan_of, trial
 from trials.spec import TrialSpec
@@ -102,3 +103,16 @@ def test_trials_of_an_earlier_version_of_a_sweep_are_counted_and_shown_on_demand
     shown = status(store.root, "--all").stdout
     assert "earlier version" not in shown
     assert "sweep mine: 3 trials, 1 completed, 1 failed" in shown
+
+
+def test_many_sweeps_are_summarised_as_each_alone(tmp_path: Path) -> None:
+    """One shares settings with another; one has no baseline at the rates of its settings."""
+    baseline, *frozen = specs(seeds=[0], train_sizes=[900])
+    sweeps = [specs(seeds=range(2), train_sizes=[size]) for size in (200, 300)]
+    sweeps += [specs(seeds=[5], train_sizes=[300]), [baseline, *(spec.at_rate(2e-3) for spec in frozen)]]
+    for number, planned in enumerate(sweeps):
+        write_store(tmp_path / "results", planned, sweep=f"sweep-{number}")
+    store = open_store(tmp_path / "results")
+    together = status(store.root).stdout.splitlines()
+    alone = [line for n in range(4) for line in status(store.root, "--sweep", f"sweep-{n}").stdout.splitlines()[:-1]]
+    assert together[:-1] == alone

@@ -9,6 +9,7 @@ import resource
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -178,3 +179,13 @@ def test_where_nothing_is_installed_the_next_command_is_a_module(
     assert sibling_command("status", "--trials") == f"{tmp_path}/permafrost status --trials"
     usage = subprocess.run([sys.executable, "-m", "dashboards.cli"], capture_output=True, text=True, check=False)
     assert "Usage: permafrost" in usage.stdout + usage.stderr
+
+
+def test_a_terminal_gets_what_two_screens_have_room_for_and_the_beginning_of_what_has_none() -> None:
+    console = SafeConsole(file=io.StringIO(), force_terminal=True, width=40, height=10)
+    nine, eighteen = (partial(console.print, "\n".join(map(str, range(n)))) for n in (9, 18))
+    assert len(console.fitting([nine], "parts")) == 1
+    shown, left_out = console.fitting([nine, nine], "parts")
+    assert (shown.splitlines()[-1], left_out.partition(";")[0]) == ("8", "(1 of 2 parts")
+    (long,) = console.fitting([eighteen], "parts")
+    assert long.splitlines()[-2:] == ["15", "... and 2 more lines"]

@@ -11,11 +11,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from orchestrator.execution.trial_queue import Source
 from orchestrator.store import ResultStore
+from orchestrator.store.evidence import sentence_columns
 from orchestrator.store.schema import METRICS
 from trials.errors import StoreError
 from trials.record import RECORD_COLUMNS, EpochRecord, SplitReport, State
@@ -30,7 +32,7 @@ def recorded_trials(store: ResultStore, only: Collection[str] | None = None) -> 
     rows = store.trials(["state", *_OF_TRIAL]).to_pylist()
     rows = [row for row in rows if only is None or row["trial_id"] in only]
     complete = {row["trial_id"]: row for row in rows if row["state"] == State.COMPLETED}
-    sentences = store.sentences()
+    sentences = _all_sentences(store.contributions())
     epochs: dict[str, list[dict[str, Any]]] = {}
     table = store.epochs().drop_columns(["step_losses"])
     for row in table.filter(pc.is_in(table["trial_id"], pa.array(complete, pa.string()))).to_pylist():
@@ -42,6 +44,16 @@ def recorded_trials(store: ResultStore, only: Collection[str] | None = None) -> 
         ]
         for i, rows in epochs.items()
     }
+
+
+def _all_sentences(contributions: pa.Table) -> dict[str, dict[str, dict[str, npt.NDArray[Any]]]]:
+    """All that is stored of sentences: trial id -> split -> those of `SENTENCE_COLUMNS` that are known."""
+    by_trial = dict[str, dict[str, dict[str, npt.NDArray[Any]]]]()
+    for split in pc.unique(contributions["split"]).to_pylist():
+        for name, of_trials in sentence_columns(contributions, split).items():
+            for trial_id, values in of_trials.items():
+                by_trial.setdefault(trial_id, {}).setdefault(split, {})[name] = values
+    return by_trial
 
 
 @dataclass

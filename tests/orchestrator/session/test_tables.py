@@ -185,6 +185,18 @@ def test_without_a_terminal_every_ended_trial_is_one_plain_line(plan: Plan) -> N
     assert second.startswith(f"2/2 failed    {other.label}  ValueError: [no] such thing  ETA 0.0 s")
 
 
+def test_where_models_differ_each_line_and_the_best_scores_name_them(plan: Plan) -> None:
+    other = make_spec(model={"name": "owner/large", "revision": "b" * 64})
+    mixed, file = replace(plan, trials=(plan.trials[0], other), to_run=(plan.trials[0], other)), io.StringIO()
+    assert (plan.label(other), mixed.label(other)) == (other.label, f"owner-large_{other.label}")
+    with LiveDisplay(mixed, Console(file=file, width=200)) as display:
+        display.started(other, 1)
+        display.evaluated(other, make_record(score=0.5))
+        display.ended(other, State.COMPLETED, None)
+        assert f"1/2 completed owner-large_{other.label}" in file.getvalue()
+        assert [column.header.plain for column in display._best_table().columns[1:]] == ["tiny, owner/large"]  # type: ignore[union-attr]
+
+
 def test_on_a_terminal_the_display_shows_running_trials_and_the_best_scores(plan: Plan) -> None:
     file, (spec, other) = io.StringIO(), plan.to_run
     with LiveDisplay(plan, Console(file=file, force_terminal=True, width=100, color_system=None)) as display:

@@ -32,7 +32,7 @@ def plan(sweep: Path, store: ResultStore, *settings: str) -> Plan:
 
 def end(store: ResultStore, planned: Plan, index: int, state: State) -> None:
     recorder, spec = Recorder(store), planned.trials[index]
-    recorder.started(spec, planned.next_attempt(spec.trial_id))
+    recorder.started(spec, planned.attempts.get(spec.trial_id, 1))
     recorder.evaluated(spec, make_record())
     recorder.ended(spec, state, None)
     recorder.close()
@@ -43,7 +43,7 @@ def test_a_new_sweep_runs_all_of_its_trials_and_then_those_that_did_not_complete
 ) -> None:
     before = plan(sweep, store)
     assert set(before.to_run) == set(before.trials)
-    assert {before.next_attempt(spec.trial_id) for spec in before.trials} == {1}
+    assert {before.attempts.get(spec.trial_id, 1) for spec in before.trials} == {1}
     assert (len(before.trials), before.n_cells, before.n_skipped) == (4, 2, 0)
     recorder = Recorder(store)
     recorder.started(before.trials[0], 1)
@@ -52,7 +52,7 @@ def test_a_new_sweep_runs_all_of_its_trials_and_then_those_that_did_not_complete
     end(store, before, 1, State.COMPLETED)
     after = plan(sweep, store)
     assert (set(after.to_run), after.n_skipped) == ({*before.trials} - {before.trials[1]}, 1)
-    assert after.next_attempt(before.trials[0].trial_id) == 2
+    assert after.attempts[before.trials[0].trial_id] == 2
 
 
 def test_a_plan_says_once_which_tags_dev_has_that_train_lacks_unless_there_is_nothing_to_run(

@@ -9,7 +9,7 @@ import pytest
 from orchestrator.extras.store_care.check import check_store
 from orchestrator.extras.store_care.exports import export_store
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.plans import SweepPlan, planned_specs
+from orchestrator.store.plans import SweepPlan
 from tests.builders import make_spec
 from tests.orchestrator.store.rows import complete, epoch
 from trials.errors import RefusedError
@@ -43,13 +43,13 @@ def test_a_copy_is_intact_and_says_the_same_without_a_folder_of_the_machine(
     copy = open_store(tmp_path / "copy")
     assert not check_store(str(copy.root)).findings
     plan = copy.sweeps()[0]
-    assert [spec.trial_id for spec in planned_specs(plan)] == [spec.trial_id for spec in specs]
+    assert [spec.trial_id for spec in plan.specs] == [spec.trial_id for spec in specs]
     for table in ("trials", "epochs", "tags", "predictions", "contributions"):
         rows, theirs = (getattr(each, table)().to_pylist() for each in (copy, store))
         ended = [row for row in theirs if row["trial_id"] != specs[2].trial_id]
         assert [row | {"spec": ""} for row in rows] == [row | {"spec": ""} for row in ended]
     assert not [path for path in copy.root.rglob("*") if path.is_file() and b"secret" in path.read_bytes()]
-    assert (plan.source, planned_specs(plan)[0].data.dev) == ("sweeps/mine.yaml", ("bank/dev.conllu",))
+    assert (plan.source, plan.specs[0].data.dev) == ("sweeps/mine.yaml", ("bank/dev.conllu",))
     assert {row["trial_id"] for row in copy.epochs().to_pylist()} == {spec.trial_id for spec in specs[:2]}
 
 
