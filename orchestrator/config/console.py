@@ -38,7 +38,6 @@ DEFAULT_STORE = "results"
 Say = Callable[[str], None]
 """Takes a message of one or more lines."""
 
-_BESIDE = 4  # lines of a screen for the command and the prompt
 _IN_ASCII = str.maketrans("■□├┤─●┼┊", "#.[]-o+:")  # strips and intervals, where a stream is not UTF-8
 
 
@@ -94,22 +93,19 @@ class SafeConsole(Console):
         self.print(message, soft_wrap=True)
 
     def fitting(self, draws: Sequence[Callable[[], None]], what: str) -> list[str]:
-        """What each draw prints, as long as two screens of a terminal have room for it; of the first its beginning.
-
-        The last text is a line that says how many are left out, and how all are shown.
-        """
-        room, texts = 2 * self.height - _BESIDE, list[str]()
+        """What each prints, while two screens of a terminal have room for it; then a line on how to see all."""
+        room, texts = 2 * self.height - 4, list[str]()  # the rest for the command and the prompt
         for draw in draws:
             with self.capture() as printed:
                 draw()
             lines = printed.get().splitlines(keepends=True)
             if texts and len(lines) > room:
                 break
-            cut = [f"... and {len(lines) - room:,} more lines\n"] if len(lines) > room else []
-            texts.append("".join([*lines[:room], *cut]))
+            left_out = [f"... and {len(lines) - room:,} more lines\n"] if len(lines) > room else []
+            texts.append("".join([*lines[:room], *left_out]))
             room -= len(lines)
-        left_out = f"({len(texts)} of {len(draws)} {what}; all: {typed_command()} | less)\n"
-        return [*texts, *([left_out] if len(texts) < len(draws) else [])]
+        rest = f"({len(texts)} of {len(draws)} {what}; all: {typed_command()} | less)\n"
+        return texts if len(texts) == len(draws) else [*texts, rest]
 
     def print_line(self, text: str) -> None:
         """Print one line, unwrapped."""

@@ -114,13 +114,10 @@ def shortened(text: str, longest: int = MAX_VALUE) -> str:
 
 
 def most(problems: Iterable[str]) -> list[str]:
-    """The first mistakes, and the number of further ones."""
-    mistakes = list(problems)
-    return (
-        mistakes
-        if len(mistakes) <= MAX_MISTAKES
-        else [*mistakes[:MAX_MISTAKES], f"... and {len(mistakes) - MAX_MISTAKES:,} more mistakes."]
-    )
+    """The first mistakes, in the order of their file, and the number of further ones."""
+    mistakes = sorted(problems, key=lambda problem: int(at[1]) if (at := _AT_LINE.match(problem)) else 0)
+    n_more = len(mistakes) - MAX_MISTAKES
+    return [*mistakes[:MAX_MISTAKES], *([f"... and {n_more:,} more mistakes."] if n_more > 0 else [])]
 
 
 def _model_at(model: type[BaseModel], path: KeyPath) -> type[BaseModel] | None:
@@ -150,6 +147,7 @@ MAX_KEY = 200  # characters
 MOST_FOREIGN = 4  # keys for each known one
 _INT64 = 1 << 63  # whole numbers end up in columns of 64 bits
 _QUOTED = re.compile(r"'([^']*)'")
+_AT_LINE = re.compile(r".+?:(\d+): ")
 _PLAIN = "\t\n\r"  # control characters that are allowed in a value
 
 

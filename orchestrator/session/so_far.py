@@ -30,9 +30,8 @@ def so_far_lines(results: ResultStore, specs: Sequence[TrialSpec], plan: Decisio
         return []
     more = [f"        and {len(found) - MOST_LINES} more answers"] if len(found) > MOST_LINES else []
     several = len({spec.model.name for spec in specs}) > 1
-    about = (f"{answer.corpus}, {answer.model}" if several else answer.corpus for answer in found)
-    shown = zip(about, found[:MOST_LINES], strict=False)
-    return [*(so_far(name, answer.words, answer.decided_by) for name, answer in shown), *more]
+    shown = ((f"{one.corpus}, {one.model}" if several else one.corpus, one) for one in found[:MOST_LINES])
+    return [*(so_far(about, answer.words, answer.decided_by) for about, answer in shown), *more]
 
 
 class SoFar:

@@ -31,7 +31,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.config.limits import Limits
@@ -62,6 +62,12 @@ def _list_is_choice(value: object) -> object:
     return {"choice": value} if isinstance(value, list) else value
 
 
+def _distinct(seeds: list[int]) -> list[int]:
+    if twice := [str(seed) for seed, n in Counter(seeds).items() if n > 1]:
+        raise ValueError(f"{', '.join(twice)} is listed twice, but a seed gives one trial of a setting")
+    return seeds
+
+
 class SweepSpec(Frozen):
     """What a YAML file declares; see the module's example.
 
@@ -86,7 +92,7 @@ class SweepSpec(Frozen):
     name: SweepName
     trial: dict[str, Any] = {}
     space: dict[str, Annotated[Axis, BeforeValidator(_list_is_choice)]] = {}
-    seeds: Annotated[list[Seed], Field(min_length=1)] = [0]
+    seeds: Annotated[list[Seed], Field(min_length=1), AfterValidator(_distinct)] = [0]
     search: SearchKey = SearchSpec()
     schedule: ScheduleKey = ScheduleSpec()
     goal: GoalSpec | None = None
@@ -101,8 +107,6 @@ class SweepSpec(Frozen):
     def _fits_together(self) -> SweepSpec:
         self._check_cases()
         cases = self.space[CASES].choice if CASES in self.space else None
-        if twice := [str(seed) for seed, n in Counter(self.seeds).items() if n > 1]:
-            raise ValueError(f"seeds: {', '.join(twice)} is listed twice, but a seed gives one trial of a setting")
         if any("seed" in settings for settings in (self.trial, self.space, *(cases or ()))):
             raise ValueError("`seed` is not allowed in `trial` or `space`: list the seeds under `seeds`")
         if self.search.is_adaptive and any({"init_seed", "order_seed"} & {*s} for s in (self.space, *(cases or ()))):

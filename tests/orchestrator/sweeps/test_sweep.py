@@ -87,6 +87,14 @@ def test_all_mistakes_are_told_at_once_with_line_key_and_nearest_name(folder: Pa
     assert [problem.split(": ")[1] for problem in refusal(path).problems] == ["seeds[0]", "trial.optim.lr"]
 
 
+def test_mistakes_are_told_in_the_order_of_the_file(folder: Path) -> None:
+    text = "trial: {data: DATA}\ntrane: 3\nspace: {freeze: [frist_k]}\nseeds: [0, 0]\ngoal: {tolerance: much}\n"
+    told = refusal(sweep(folder, text)).problems
+    assert [line.split(":")[1:3] for line in told] == [
+        ["2", " trane"], ["3", " space.freeze[0].strategy"], ["4", " seeds"], ["5", " goal.tolerance"],
+    ]  # fmt: skip
+
+
 def test_a_folder_that_is_not_there_is_a_file_error_when_it_is_expanded_unless_a_setting_is_wrong(
     tmp_path: Path,
 ) -> None:
@@ -126,7 +134,7 @@ def test_an_axis_that_says_nothing_or_too_much_is_refused(tmp_path: Path, axis: 
 @each(
     "text, said",
     [
-        ("seeds: [0, 1, 0]", ": seeds: 0 is listed twice, but a seed gives one trial of a setting"),
+        ("seeds: [0, 1, 0]", ":2: seeds: 0 is listed twice, but a seed gives one trial of a setting"),
         ("seeds: [0, 1]\nprecision: fp8", ":3: precision: unknown 'precision'"),
         (
             "space: {optim.lr: {uniform: [1, 2]}}",
