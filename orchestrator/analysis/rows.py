@@ -1,7 +1,4 @@
-"""Which rows of a frame may enter a figure, and each with that of its baseline under the same seed.
-
-A row may enter if its trial is completed, has a value, and is the only one of its cell and seed.
-"""
+"""Which rows may enter a figure (completed, one a cell and seed), each with that of the baseline of the same seed."""
 
 from __future__ import annotations
 
