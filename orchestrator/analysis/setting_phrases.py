@@ -106,7 +106,7 @@ def takes_text(row: Row) -> str:
     seeds = "" if _is_none(row["further_seeds"]) else counted(int(row["further_seeds"]), "more seed")
     if seeds and row["seeds_share"] >= 0.5:
         return seeds
-    items = "" if _is_none(row["further_sentences"]) else f"{row['further_sentences']:,} more {items_of(row)}"
+    items = "" if _is_none(row["further_sentences"]) else f"{int(row['further_sentences']):,} more {items_of(row)}"
     return " or ".join(filter(None, (items, seeds)))
 
 

@@ -124,7 +124,9 @@ def centred(contributions: npt.NDArray[np.floating[Any]] | None, score: float) -
 
 
 def stacked(losses: Sequence[Floats]) -> Floats:
-    """(seeds, sentences) from those of each seed; (seeds, 1) where contributions are not known of every seed."""
+    """(seeds, sentences) from those of each seed, of the test split, which seeds share also where dev is in folds;
+    (seeds, 1) where contributions are not known of every seed.
+    """
     if len({loss.shape for loss in losses}) > 1:
         losses = [loss.mean(keepdims=True) for loss in losses]
     return np.stack(losses) if losses else np.empty((0, 1))

@@ -10,6 +10,7 @@ import pytest
 from orchestrator.analysis.answer_text import Loss, curve_lines, plot, tolerance_lines
 from orchestrator.analysis.decide import TradeOff
 from orchestrator.analysis.decision_plan import DecisionPlan
+from orchestrator.analysis.setting_phrases import takes_text
 from orchestrator.analysis.wording import AnswerWords, so_far
 from tests.orchestrator.analysis.frames import freeze_of
 
@@ -97,3 +98,8 @@ def test_while_a_sweep_runs_the_line_is_what_the_tolerance_buys_so_far() -> None
     assert so_far("EWT", AnswerWords("Not decided yet", "about 9 more seeds to decide", "", "", ""), undecided) == (
         "so far  EWT: not decided yet within 1 point; within 2.1 points ■ ■□□□□□ first 1, saves 18 %"
     )
+
+
+def test_what_is_missing_is_a_whole_number_also_in_a_row_of_floats() -> None:
+    row = {"further_seeds": 4.0, "further_sentences": 1007.0, "seeds_share": 0.2, "n_documents": 10.0, "n_folds": None}
+    assert takes_text(row) == "1,007 more dev documents or 4 more seeds"
