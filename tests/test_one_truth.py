@@ -99,7 +99,7 @@ def compared(store: ResultStore) -> Comparison:
 def ours(store: ResultStore, metric: str, freeze: str) -> float:
     """Our mean in `compare`."""
     lines = [line for line in compared(store).lines if line.table == "english"]
-    (line,) = [line for line in lines if (line.metric, line.freeze) == (metric, freeze)]
+    (line,) = [line for line in lines if (line.metric, line.freeze.label) == (metric, freeze)]
     return line.ours.mean
 
 
