@@ -17,7 +17,7 @@ from trials.errors import ConfigError, PermafrostError, unknown
 from trials.freeze.strategies import ADAPTIVE, FREEZE_STRATEGIES, LAYERS, frozen_layers, has_depths, possible_depths
 from trials.model_checks.checked_models import check_model
 from trials.plugins.registry import HINT
-from trials.sources.cache import Progress, forbidden, no_progress
+from trials.sources.cache import forbidden
 from trials.sources.places.corpus_draft import DataDraft, Located, named_corpus
 from trials.sources.places.model_draft import ModelDraft, find_model, named_model
 from trials.spec import (
@@ -262,7 +262,7 @@ class Lookup:
         spellings: Which freezes were another spelling of one that is usually written otherwise, a sentence each.
     """
 
-    def __init__(self, *, offline: bool = False, progress: Progress = no_progress) -> None:
+    def __init__(self, *, offline: bool = False) -> None:
         self.resolved: dict[str, str] = {}
         self.spellings: dict[str, None] = {}
 
@@ -271,7 +271,7 @@ class Lookup:
                 self.resolved[source] = draft.meaning(source) + (" in the cache" if forbidden(offline=offline) else "")
 
         def files(draft: DataDraft) -> Located:
-            located = draft.located(offline=offline, progress=progress)
+            located = draft.located(offline=offline)
             note(draft, located.source)
             return located
 
@@ -280,16 +280,16 @@ class Lookup:
             return draft if draft.is_pinned else draft.pinned(self.files(draft).source)
 
         def find_one(draft: ModelDraft) -> ModelSpec:
-            model = find_model(draft, offline=offline, progress=progress)
+            model = find_model(draft, offline=offline)
             note(draft, model.source)
             return model
 
         def find_data(draft: DataDraft, task: str) -> DataSpec:
-            data = labelled(task, exact(draft).resolve(TASKS[task].columns, offline=offline, progress=progress))
+            data = labelled(task, exact(draft).resolve(TASKS[task].columns, offline=offline))
             return counted_corpus(task, data)
 
         self.files = _once(files)
-        self.locate = _once(lambda draft: exact(draft).resolve(offline=offline, progress=progress))
+        self.locate = _once(lambda draft: exact(draft).resolve(offline=offline))
         self.data = _once(find_data)
         self.model = _once(find_one)
         self.check = _once(check_model)

@@ -14,12 +14,11 @@ from dashboards.data.tables import FORMATS, as_csv, as_latex, formatted
 from dashboards.report.html import as_html
 from dashboards.report.paper import PaperFigure, paper_figures, paper_files
 from dashboards.report.pictures import KINDS, WIDTH, FigureRenderer
-from dashboards.report.sections import Section, sections
+from dashboards.report.sections import Section, Steps, sections
 from dashboards.views.kit.drawing import LIGHT
 from dashboards.views.kit.part import Drawn, Part, compute
 from dashboards.views.registry import PARTS
 from trials.errors import ConfigError, MissingError, NothingMatchedError
-from trials.sources.cache import Progress
 
 
 def export_figure(frames: Frames, name: str, url: str, path: Path) -> tuple[str, ...]:
@@ -111,7 +110,7 @@ def write_report(
     folder: Path,
     *,
     pictures: bool = True,
-    progress: Progress = lambda name, done, total: None,
+    progress: Steps = lambda name, done, total: None,
 ) -> Written:
     """Write the report of a sweep; existing files with the same names are replaced. `progress` is told how far it is.
 
@@ -160,7 +159,7 @@ def _tables(section: Section) -> Iterator[tuple[str, bytes]]:
         yield f"{name}.tex", latex.encode()
 
 
-def _pictures(all_sections: Sequence[Section], progress: Progress) -> Iterator[tuple[str, bytes]]:
+def _pictures(all_sections: Sequence[Section], progress: Steps) -> Iterator[tuple[str, bytes]]:
     drawn = [
         (PaperFigure(f"{section.key}-{part.name}", drawn.figure, WIDTH), section.provenance.line)
         for section in all_sections

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,9 +17,9 @@ from orchestrator.analysis.savings import savings
 from orchestrator.analysis.wording import HOW_DECIDED, saves_sentence
 from orchestrator.config.quantities import counted, points
 from trials.errors import NothingMatchedError
-from trials.sources.cache import Progress
 from trials.spec import Seeds, TrialSpec
 
+Steps = Callable[[str, int, int | None], None]  # hears of what is made: its kind, how many are done, of how many
 _MOST_SEEDS = 120  # characters
 STATISTICS = (
     "What is estimated is the mean loss of a freeze against its baseline over training randomness (the seeds) and "
@@ -156,7 +156,7 @@ class Section:
 
 
 def sections(
-    snapshot: Snapshot, query: PageQuery, versions: dict[str, str], progress: Progress = lambda name, done, total: None
+    snapshot: Snapshot, query: PageQuery, versions: dict[str, str], progress: Steps = lambda name, done, total: None
 ) -> list[Section]:
     """All sections of a sweep.
 

@@ -12,6 +12,8 @@ import ipaddress
 import logging
 import re
 import secrets
+import sys
+import traceback
 from collections.abc import Callable, Iterable
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -92,6 +94,8 @@ def _plain_error_pages(server: flask.Flask) -> None:
         return f"{status} {error.name}\n", status, {"Content-Type": "text/plain; charset=utf-8"}
 
     def failed(error: Exception) -> tuple[str, int, dict[str, str]]:
+        if _is_forged(error):
+            return plain(BadRequest())
         where = f"{flask.request.method} {flask.request.path}"
         log.error("%s", escaped(f"{where}: {type(error).__name__}: {error}"), exc_info=debugging.is_on)
         text = "500 Internal Server Error: see the dashboard's log.\n"
@@ -104,6 +108,13 @@ def _plain_error_pages(server: flask.Flask) -> None:
     server.register_error_handler(ValidationError, lambda _: plain(BadRequest()))  # values of a callback request
     server.register_error_handler(Exception, failed)
     server.register_error_handler(DependencyException, unknown)  # a bundle that no component has registered
+
+
+def _is_forged(error: Exception) -> bool:
+    """Whether a callback's request is at fault: Dash made no sense of it before, or after, a callback of ours ran."""
+    frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
+    packages = {str(frame.f_globals.get("__name__")).partition(".")[0] for frame in frames}
+    return flask.request.path == f"/{CALLBACK}" and packages <= {"dash", "flask", "werkzeug", *sys.stdlib_module_names}
 
 
 def _prefixed(response: flask.Response) -> flask.Response:

@@ -67,8 +67,8 @@ def init(asked: ChooseOptions) -> None:
     Exit codes: 0 written, 2 invalid option, 3 missing or broken file, 4 the sweep file exists.
     """
     with reported():
-        with download_progress(stderr) as progress:
-            path = write_question(replace(asked, ask=_ask()), Lookup(offline=asked.offline, progress=progress), say)
+        with download_progress(stderr):
+            path = write_question(replace(asked, ask=_ask()), Lookup(offline=asked.offline), say)
         stdout.print_line(f"sweep   {path}")
         say(f"next    {sibling_command('launch', '--sweep', str(path))}")
 

@@ -44,14 +44,14 @@ def fetch(names: Names = None, sweep: SweepOption = None) -> None:
 
         permafrost data fetch --sweep configs/sweeps/emekaeze_pos.yaml
     """
-    with reported(), download_progress(stderr) as progress:
+    with reported(), download_progress(stderr):
         if not names and sweep is None:
             raise ConfigError("nothing to fetch. Give a NAME like UD_English-EWT, or --sweep FILE.")
         before = {corpus.source for corpus in fetched_corpora()}
         for name in names or ():
-            named_corpus(name).resolve(progress=progress)
+            named_corpus(name).resolve()
         if sweep is not None:
-            expand(*load_sweep(sweep, []), Lookup(progress=progress))
+            expand(*load_sweep(sweep, []), Lookup())
         corpora = fetched_corpora()
     stdout.print(_list_table(corpora, new={corpus.source for corpus in corpora} - before))
     say("all requested files are on this machine.")

@@ -62,8 +62,8 @@ def check(
     with reported():
         if (sweep is not None) == bool(name or asked.train or asked.dev or asked.test):
             raise ConfigError("check what? Give a NAME, --sweep FILE, or --train FILE with --dev and --test.")
-        with download_progress(stderr) as progress:
-            corpora = _corpora(sweep, replace(asked, data=name or ""), Lookup(progress=progress))
+        with download_progress(stderr):
+            corpora = _corpora(sweep, replace(asked, data=name or ""), Lookup())
         checked = [_Checked(data, task, lines, _checked(data, task)) for data, task, lines in corpora]
         if as_json:
             rows = [_as_json(corpus) for corpus in checked]

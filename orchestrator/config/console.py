@@ -31,7 +31,7 @@ from rich.segment import Segment
 from orchestrator.config.quantities import size
 from trials.errors import PermafrostError, is_out_of_memory, one_line
 from trials.escaping import escaped
-from trials.sources.cache import Progress
+from trials.outside.plain_files import progress
 
 DEFAULT_STORE = "results"
 
@@ -226,41 +226,44 @@ def _further_lines(lines: Sequence[str], unlisted: int) -> str:
 
 
 @contextmanager
-def download_progress(console: SafeConsole) -> Iterator[Progress]:
-    """Show downloads while the block runs: a bar per file on a terminal, otherwise a line per file with its size,
-    where the server says it.
+def download_progress(console: SafeConsole, fetched: Callable[[str], None] = lambda name: None) -> Iterator[None]:
+    """Show downloads, and large files whose digest is taken, while the block runs: a bar per file on a terminal,
+    otherwise a line per file with its size, where the server says it; `fetched` hears the name of each download.
     """
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    with _bars(
-        console, columns, lambda name, total: f"download {name}" + (f" ({size(total)})" if total else "")
-    ) as progress:
-        yield progress
+    columns = [DownloadColumn(), TransferSpeedColumn()]
+    with step_progress(console, columns, lambda name, total: name + (f" ({size(total)})" if total else "")) as show:
+
+        def hear(verb: str, name: str, done: int, total: int | None) -> None:
+            if verb == "download":
+                fetched(name)
+            show(f"{verb} {name}", done, total)
+
+        before = progress.set(hear)
+        try:
+            yield
+        finally:
+            progress.reset(before)
 
 
 @contextmanager
-def step_progress(console: SafeConsole) -> Iterator[Progress]:
-    """Show how many steps are done while the block runs: a bar on a terminal, otherwise a line per kind."""
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
-    with _bars(console, columns, lambda name, total: f"{name}: {total}") as progress:
-        yield progress
-
-
-@contextmanager
-def _bars(
-    console: SafeConsole, columns: Sequence[ProgressColumn], line: Callable[[str, int | None], str]
-) -> Iterator[Progress]:
-    """A bar for each name on a terminal, otherwise a line for each."""
+def step_progress(
+    console: SafeConsole,
+    columns: Sequence[ProgressColumn] = (),
+    line: Callable[[str, int | None], str] = lambda name, total: f"{name}: {total}",
+) -> Iterator[Callable[[str, int, int | None], None]]:
+    """Show how much is done while the block runs: a bar for each name on a terminal, otherwise a line for each."""
+    columns = [TextColumn("{task.description}", markup=False), BarColumn(), *(columns or [MofNCompleteColumn()])]
     tasks: dict[str, TaskID] = {}
     with RichProgress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
 
-        def progress(name: str, done: int, total: int | None) -> None:
+        def show(name: str, done: int, total: int | None) -> None:
             if name not in tasks:
                 tasks[name] = bars.add_task(name, total=total)
                 if not console.is_terminal:
                     console.say(line(name, total))
             bars.update(tasks[name], completed=done, total=total)
 
-        yield progress
+        yield show
 
 
 def typed_command() -> str:

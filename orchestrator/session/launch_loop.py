@@ -89,13 +89,8 @@ class Launch:
     @contextmanager
     def lookup(self, *, offline: bool, fetched: Callable[[str], None] = lambda name: None) -> Iterator[Lookup]:
         """Looks up corpora and models, and shows downloads; `fetched` hears the name of each file."""
-        with download_progress(self.console) as shown:
-
-            def progress(name: str, done_bytes: int, total_bytes: int | None) -> None:
-                fetched(name)
-                shown(name, done_bytes, total_bytes)
-
-            yield Lookup(offline=offline, progress=progress)
+        with download_progress(self.console, fetched):
+            yield Lookup(offline=offline)
 
     def plan(self, sweep: SweepSpec, document: Document, lookup: Lookup) -> Plan:
         """The trials of a sweep that the store lacks.

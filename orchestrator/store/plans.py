@@ -23,13 +23,7 @@ from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.config.yaml_document import faults
 from orchestrator.storage.storage import BrokenError, Storage
 from orchestrator.store.parts import left_out, report
-from orchestrator.store.schema import (
-    WRONG_DIGEST,
-    is_intact,
-    read_intact,
-    stamp_of,
-    stamped,
-)
+from orchestrator.store.schema import WRONG_DIGEST, is_intact, read_intact, stamp_of, stamped
 from trials.errors import StoreError, quoted
 from trials.escaping import composed
 from trials.spec import TrialSpec

@@ -23,7 +23,9 @@ from tests.orchestrator.store.rows import prediction, trial
 from tests.trials.conftest import save_tiny_model
 from trials.corpora.formats.table_reader import read_parquet
 from trials.errors import ConfigError, DataError, ModelError
+from trials.model_checks.checked_models import check_model
 from trials.models.load import load_model, load_tokenizer
+from trials.outside import plain_files
 from trials.sources.places.model_draft import ModelDraft, find_model
 from trials.spec import Columns, ModelSpec
 
@@ -203,6 +205,56 @@ def test_an_index_of_weights_leads_to_no_other_folder(name: object, folder: Path
     (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": {"weight": name}}))
     with pytest.raises(ModelError, match="is not a weights file in this folder"):
         find_model(ModelDraft(folder=str(folder)))
+
+
+@pytest.mark.parametrize(
+    ("length", "rule"), [(0, "header of 0 bytes"), (40 << 20, "41,943,040 bytes, and may have one of 16,777,216")]
+)
+def test_a_header_of_weights_is_measured_before_anything_is_read(length: int, rule: str, folder: Path) -> None:
+    with (folder / "model.safetensors").open("wb") as file:  # a sparse one
+        file.write(length.to_bytes(8, "little"))
+        file.truncate(60 << 30)
+    with pytest.raises(ModelError, match=rule):
+        find_model(ModelDraft(folder=str(folder)))
+
+
+@each("name", ["tokenizer.json", "vocab.txt", "vocab.tsv", "merges.codes"])
+def test_a_vocabulary_is_of_bounded_size(name: str, folder: Path) -> None:
+    with (folder / name).open("ab") as file:
+        file.truncate(129 << 20)
+    with pytest.raises(ModelError, match=rf"{name}: cannot be read \(larger than the 134,217,728 bytes"):
+        find_model(ModelDraft(folder=str(folder)))
+    (folder / name).unlink()
+
+
+def test_a_tokenizer_that_makes_gigabytes_of_a_word_is_ended_in_a_process_of_its_own(folder: Path) -> None:
+    tokenizer = json.loads((folder / "tokenizer.json").read_text())
+    longer = [{"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 2_000} for _ in range(3)]
+    tokenizer["normalizer"] = {"type": "Sequence", "normalizers": longer}
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+    with pytest.raises(ModelError, match="its tokenizer takes more than 2 GiB of memory or 60 s for a few words"):
+        check_model(find_model(ModelDraft(folder=str(folder))), "tokens")
+
+
+def test_a_plan_of_more_bytes_than_any_has_is_left_out_unread(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    store = open_store(tmp_path / "store", must_exist=False)
+    store.append("trials", [trial("a")])
+    (tmp_path / "store" / "sweeps" / "forged").mkdir(parents=True)
+    with (tmp_path / "store" / "sweeps" / "forged" / stamped("plan", 1, b"", "json")).open("wb") as file:
+        file.truncate(100 << 30)
+    assert store.sweeps() == []
+    assert "larger than the 536,870,912 bytes that it may have" in caplog.text
+
+
+def test_a_large_file_whose_digest_is_taken_says_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plain_files, "_LARGE", 2_000_000)
+    said: list[tuple[str, str, int, int | None]] = []
+    before = plain_files.progress.set(lambda *step: said.append(step))
+    for n_bytes in (2_000_000, 2_500_000):
+        (tmp_path / f"{n_bytes}.txt").write_bytes(bytes(n_bytes))
+        plain_files.digest_of(tmp_path / f"{n_bytes}.txt")
+    plain_files.progress.reset(before)
+    assert said == [("read", "2500000.txt", done, 2_500_000) for done in (1 << 20, 2 << 20, 2_500_000)]
 
 
 def test_a_pipe_or_a_device_is_no_corpus(tmp_path: Path) -> None:

@@ -16,7 +16,16 @@ from pathlib import Path
 from typing import Any
 
 from trials.errors import ModelError, quoted
-from trials.outside.plain_files import MOST_CONTENT, MOST_TEXT, MOST_VOCABULARY, Stamp, digest_of, read_json, stamp_of
+from trials.outside.plain_files import (
+    MOST_CONTENT,
+    MOST_TEXT,
+    MOST_VOCABULARY,
+    Stamp,
+    digest_of,
+    opened,
+    read_json,
+    stamp_of,
+)
 from trials.spec import ModelSpec
 
 WEIGHTS = "model.safetensors"
@@ -26,6 +35,7 @@ ADAPTER = "adapter_config.json"  # from_pretrained would load it, and what it na
 TOKENIZER = "tokenizer.json"
 TOKENIZER_FILES = (TOKENIZER, "vocab.txt", "vocab.json", "spm.model", "sentencepiece.bpe.model", "spiece.model")
 _TOKENIZER_CONFIG, _SPECIALS = "tokenizer_config.json", "special_tokens_map.json"
+_DECLARING = ("config.json", INDEX, _TOKENIZER_CONFIG, _SPECIALS)
 _IDENTITY_FILES = ("config.json", WEIGHTS, _TOKENIZER_CONFIG, *TOKENIZER_FILES, "merges.txt", "added_tokens.json")
 _INSIDE = re.compile(r"[\w-][\w.-]*\.safetensors")  # a file name beside the index
 # Vocabularies that transformers reads where there is no tokenizer.json.
@@ -199,13 +209,25 @@ def check_plain(folder: Path) -> None:
     except OSError as error:
         raise _unreadable(folder, error) from error
     for path in names:
-        most = MOST_TEXT if path.name in ("config.json", INDEX, _TOKENIZER_CONFIG, _SPECIALS) else MOST_VOCABULARY
+        is_read = _VOCABULARY.fullmatch(path.name) or path.suffix in (".json", ".txt", ".model", ".jinja")
+        most = MOST_VOCABULARY if is_read else MOST_CONTENT
         try:
-            stamp_of(path, most if path.suffix in (".json", ".txt", ".model", ".jinja") else MOST_CONTENT)
+            stamp = stamp_of(path, MOST_TEXT if path.name in _DECLARING else most)
+            if path.suffix == ".safetensors":
+                _check_header(path, stamp.n_bytes)
         except (IsADirectoryError, FileNotFoundError):  # a link to nothing is not there
             continue
         except OSError as error:
             raise _unreadable(path, error) from error
+
+
+def _check_header(path: Path, n_bytes: int) -> None:
+    """Raise ModelError unless the header of safetensors, whose length comes first, is of bounded size and inside."""
+    with opened(path, MOST_CONTENT) as file:
+        length = int.from_bytes(file.read(8), "little")
+    if not 2 <= length <= min(MOST_TEXT, n_bytes - 8):
+        what = f"a header of {length:,} bytes, and may have one of {MOST_TEXT:,}"
+        raise ModelError(f"{path}: has {n_bytes:,} bytes with {what}. Fetch or copy it again.")
 
 
 def _unreadable(path: Path, error: OSError) -> ModelError:

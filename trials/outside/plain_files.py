@@ -14,18 +14,23 @@ import json
 import os
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, NamedTuple, TypeGuard
 
 MOST_TEXT = 16 << 20  # bytes of a file that declares or describes something
-MOST_VOCABULARY = 256 << 20  # of a tokenizer's file; the largest have 40 MB
+MOST_VOCABULARY = 128 << 20  # of a tokenizer's file; the largest have 60 MB
 MOST_CONTENT = 128 << 30  # of a corpus or of weights, whose readers have tighter bounds
 _POINTERS = {  # how a file begins whose content is elsewhere, and what it is
     b"version https://git-lfs": "a Git LFS pointer: `git lfs pull` fetches the file",
     b"/annex/objects": "a pointer of git-annex: `git annex get` fetches the file",
 }
+_LARGE, _PIECE = 2_000_000_000, 1 << 20  # bytes: of a file whose reading is shown, and of what is read at once
+Progress = Callable[[str, str, int, int | None], None]
+progress: ContextVar[Progress] = ContextVar("progress", default=lambda verb, name, done, total: None)
+"""Hears of downloads and of large files: what is done, to which file, bytes so far, total bytes or None if unknown."""
 _SETTLED_NS = 2_000_000_000  # a change within a file system's clock tick, or that of a server, shows no new time
 
 
@@ -119,8 +124,11 @@ def read_json(path: Path | str, most: int = MOST_TEXT) -> Any:
 _digests: dict[str, tuple[Stamp, bytes]] = {}  # of this process
 
 
-def digest_of(path: Path | str, most: int = MOST_CONTENT) -> bytes:
-    """SHA-256 of a plain file; one whose stamp has not changed since this process read it is not read again.
+def digest_of(
+    path: Path | str, most: int = MOST_CONTENT, check: Callable[[Path, int], None] = lambda path, n_bytes: None
+) -> bytes:
+    """SHA-256 of a plain file; one whose stamp has not changed since this process read it is not read again. `check`
+    may refuse one that is about to be read, by its size.
 
     Raises:
         NotPlainError: it changes while it is read.
@@ -130,8 +138,14 @@ def digest_of(path: Path | str, most: int = MOST_CONTENT) -> bytes:
     before, digest = _digests.get(str(path), (None, b""))
     if before == stamp:
         return digest
+    check(Path(path), stamp.n_bytes)
     with opened(path, most) as file:
-        digest = hashlib.file_digest(file, "sha256").digest()
+        whole = hashlib.sha256()
+        while piece := file.read(_PIECE):
+            whole.update(piece)
+            if stamp.n_bytes > _LARGE:
+                progress.get()("read", Path(path).name, file.tell(), stamp.n_bytes)
+        digest = whole.digest()
         if stamp_of(path, most) != stamp or _stamp(path, os.fstat(file.fileno()), most) != stamp:
             raise _changing(path)
     if stamp.is_settled(began_ns):

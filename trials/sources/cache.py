@@ -6,7 +6,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,9 +15,6 @@ from filelock import BaseFileLock, FileLock
 
 from trials.errors import DataError
 from trials.outside.plain_files import digest_of, path_inside, read_json
-
-Progress = Callable[[str, int, int | None], None]
-"""Called after every chunk of a download: file name, bytes so far, total bytes or None if unknown."""
 
 MANIFEST = "manifest.json"
 _FORMAT = 1
@@ -41,10 +38,6 @@ def forbidden(*, offline: bool, datasets: bool = False) -> str | None:
         return "HF_HUB_OFFLINE" if os.environ.get("HF_HUB_OFFLINE") else "TRANSFORMERS_OFFLINE"
     is_on = (os.environ.get("HF_DATASETS_OFFLINE") or "").upper() in constants.ENV_VARS_TRUE_VALUES
     return "HF_DATASETS_OFFLINE" if datasets and is_on else None
-
-
-def no_progress(name: str, n_bytes: int, total: int | None) -> None:
-    """Shows nothing."""
 
 
 def cache_root() -> Path:

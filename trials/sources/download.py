@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from trials.errors import DataError
-from trials.sources.cache import Progress, no_progress, writing
+from trials.outside.plain_files import progress
+from trials.sources.cache import writing
 
 if TYPE_CHECKING:
     from huggingface_hub.utils import httpx
@@ -48,7 +49,7 @@ def blob_digest(path: Path) -> str:
         return hashlib.file_digest(file, lambda: start).hexdigest()
 
 
-def download(remote: Remote, path: Path, *, progress: Progress = no_progress) -> None:
+def download(remote: Remote, path: Path) -> None:
     """Download a file to `path` and verify it; if a verified file already exists, no request is made.
 
     Raises:
@@ -63,7 +64,7 @@ def download(remote: Remote, path: Path, *, progress: Progress = no_progress) ->
             _refuse(answer, remote.url)
             for chunk in answer.iter_bytes():
                 file.write(chunk)
-                progress(path.name, file.tell(), remote.size)
+                progress.get()("download", path.name, file.tell(), remote.size)
                 if file.tell() > remote.size:  # more than listed: the digest is wrong in any case
                     break
         digest = blob_digest(part)

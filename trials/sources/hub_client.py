@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trials.errors import DataError, ModelError
-from trials.sources.cache import Progress
+from trials.outside.plain_files import progress
 from trials.sources.download import shown
 from trials.sources.source import near_here
 from trials.starter import BUNDLED_TREEBANKS, STARTER
@@ -214,16 +214,16 @@ def _silence() -> None:
             datasets.disable_progress_bars()
 
 
-def bar_class(name: str, progress: Progress) -> type[tqdm]:
-    """A progress bar class for the hub's downloads that draws nothing and passes the bytes of `name` to `progress`."""
+def bar_class(name: str = "") -> type[tqdm]:
+    """A progress bar class for the hub's downloads that draws nothing and tells the bytes of `name`, if given."""
     from huggingface_hub.utils.tqdm import tqdm
 
-    lock = threading.Lock()  # a snapshot's files come in threads
+    lock, hear = threading.Lock(), progress.get()  # a snapshot's files come in threads
 
     class Bar(tqdm):
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             # A snapshot has three bars: bytes written, bytes received, and files. The first is reported.
-            self.reports = kwargs.get("unit") == "B" and not str(kwargs.get("name")).endswith(".transfer")
+            self.reports = name and kwargs.get("unit") == "B" and not str(kwargs.get("name")).endswith(".transfer")
             start: Any = super().__init__  # untyped
             start(*args, **kwargs | {"disable": True})
             self.n = kwargs.get("initial") or 0
@@ -232,6 +232,6 @@ def bar_class(name: str, progress: Progress) -> type[tqdm]:
             with lock:
                 self.n += int(n or 0)
                 if self.reports:
-                    progress(name, self.n, self.total or None)
+                    hear("download", name, self.n, self.total or None)
 
     return Bar

@@ -26,7 +26,7 @@ class FileSource(Generic[D, L]):
     """Where corpora or models come from.
 
     Attributes:
-        locate: From what is declared to where it is, downloaded if necessary (`offline`, `progress`); raises a
+        locate: From what is declared to where it is, downloaded if necessary (`offline`); raises a
             DataError or ModelError.
         means: From a bare word to the keys that it stands for, or to None if it is no name of this source.
         named: The same for a word with the key of the source in front, `ud:NAME`, and what is behind the colon.

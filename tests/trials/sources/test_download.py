@@ -11,6 +11,7 @@ import pytest
 from tests.examples import each
 from tests.servers import UdServer, git_digest
 from trials.errors import DataError
+from trials.outside.plain_files import progress
 from trials.sources.download import Remote, download, get_json, shown
 
 CONTENT = bytes(range(256)) * 400  # some TCP packets
@@ -41,14 +42,16 @@ def refusal(source: Remote, path: Path) -> str:
 
 
 def test_a_file_comes_whole_under_its_own_name_and_progress_tells_its_bytes(server: UdServer, tmp_path: Path) -> None:
-    told: list[tuple[str, int, int | None]] = []
+    told: list[tuple[str, str, int, int | None]] = []
+    before = progress.set(lambda *step: told.append(step))
     for _ in range(2):
-        download(remote(server), tmp_path / "x.txt", progress=lambda *step: told.append(step))
+        download(remote(server), tmp_path / "x.txt")
+    progress.reset(before)
     assert (tmp_path / "x.txt").read_bytes() == CONTENT
     assert [path.name for path in tmp_path.iterdir()] == ["x.txt"]
     assert len(server.asked()) == 1  # what is there already is not asked for
-    assert told[-1] == ("x.txt", len(CONTENT), len(CONTENT))
-    assert [n_bytes for _, n_bytes, _ in told] == sorted(n_bytes for _, n_bytes, _ in told)
+    assert told[-1] == ("download", "x.txt", len(CONTENT), len(CONTENT))
+    assert [step[2] for step in told] == sorted(step[2] for step in told)
     download(remote(server, "empty.txt"), tmp_path / "e")
     assert (tmp_path / "e").read_bytes() == b""
 

@@ -20,7 +20,8 @@ from tests.examples import each, refusal_of
 from tests.hub_repos import SST2, cached_snapshot, conll, glue, glue_files, model, parquet, point_at, sentences
 from tests.servers import Files, HubRepo, HubServer
 from trials.errors import DataError, ModelError
-from trials.sources.cache import FetchedCorpus, forbidden, no_progress
+from trials.outside.plain_files import progress
+from trials.sources.cache import FetchedCorpus, forbidden
 from trials.sources.hub_client import Repo, explain
 from trials.sources.places.corpus_draft import DataDraft
 from trials.sources.places.hub_dataset import converter, fetch_dataset, write_rows
@@ -74,7 +75,7 @@ def commit(repo: str, branch: str = "main", kind: str = "datasets") -> str:
 def dataset(
     repo: str = SST2, config: str | None = "sst2", revision: str | None = "main", *, offline: bool = False
 ) -> FetchedCorpus:
-    return fetch_dataset(repo, config, revision, offline=offline, progress=no_progress)
+    return fetch_dataset(repo, config, revision, offline=offline)
 
 
 def fetched(
@@ -322,12 +323,14 @@ def test_a_name_is_first_a_folder_then_a_repository(
 
 
 def test_a_model_comes_with_configuration_weights_and_tokenizer_alone_and_tells_their_bytes(hub: HubServer) -> None:
-    told: list[tuple[str, int, int | None]] = []
-    found = fetch_model("a/model", "main", allow_pickle=False, offline=False, progress=lambda *step: told.append(step))
+    told: list[tuple[str, str, int, int | None]] = []
+    before = progress.set(lambda *step: told.append(step))
+    found = fetch_model("a/model", "main", allow_pickle=False, offline=False)
+    progress.reset(before)
     assert {path.name: path.read_bytes() for path in found.folder.iterdir()} == FILES
     assert found.folder.name == commit("a/model", kind="models")
-    assert told[-1] == ("a/model", 1000, 1000)
-    assert [step[1] for step in told] == sorted(step[1] for step in told)
+    assert told[-1] == ("download", "a/model", 1000, 1000)
+    assert [step[2] for step in told] == sorted(step[2] for step in told)
 
 
 def test_weights_in_several_files_come_with_their_index_and_only_whole_are_used_offline(hub: HubServer) -> None:

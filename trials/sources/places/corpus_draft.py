@@ -11,7 +11,7 @@ from trials.corpora.layout import layout_by_name, layout_of
 from trials.corpora.split_names import Splits
 from trials.errors import ConfigError, DataError, unknown
 from trials.plugins.registry import Registry
-from trials.sources.cache import FetchedCorpus, Progress, no_progress
+from trials.sources.cache import FetchedCorpus
 from trials.sources.source import FileSource, Sourced
 from trials.spec import Columns, DataSpec, Files, First, Folds, HeldOut, Scheme
 from trials.starter import BUNDLED_TREEBANKS
@@ -161,15 +161,13 @@ class DataDraft(Sourced):
             CORPUS_FORMATS[name]
         return name
 
-    def resolve(
-        self, task_columns: Columns | None = None, *, offline: bool = False, progress: Progress = no_progress
-    ) -> DataSpec:
+    def resolve(self, task_columns: Columns | None = None, *, offline: bool = False) -> DataSpec:
         """Find the files, downloading them if necessary, and compute their fingerprint. Raises DataError.
 
         Args:
             task_columns: The columns of the task's own tables.
         """
-        located = self.located(offline=offline, progress=progress)
+        located = self.located(offline=offline)
         train, dev, test, mismatched = located.splits
         if self.first is not None and self.first.test == 0:
             test = ()
@@ -200,9 +198,9 @@ class DataDraft(Sourced):
             notes=(*located.notes, *layout.notes),
         )
 
-    def located(self, *, offline: bool, progress: Progress) -> Located:
+    def located(self, *, offline: bool) -> Located:
         """Where its files are, downloaded if necessary. Raises DataError."""
-        return CORPUS_SOURCES[self.way].locate(self, offline=offline, progress=progress)
+        return CORPUS_SOURCES[self.way].locate(self, offline=offline)
 
 
 def named_corpus(name: str) -> DataDraft:

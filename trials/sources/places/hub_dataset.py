@@ -21,7 +21,6 @@ from trials.errors import DataError, quoted, require, unknown
 from trials.outside.plain_files import is_plain, path_inside
 from trials.sources.cache import (
     FetchedCorpus,
-    Progress,
     cache_root,
     forbidden,
     locked_folder,
@@ -52,9 +51,7 @@ _AS_TEXT = ("timestamp", "date", "time", "duration", "decimal")  # JSON has none
 _EXPORTED = re.compile(r"([^/]+)/([^/]+)/\d{4}\.parquet")  # of the hub's own conversion: configuration/split/number
 
 
-def fetch_dataset(
-    repo: str, config: str | None, revision: str | None, *, offline: bool, progress: Progress
-) -> FetchedCorpus:
+def fetch_dataset(repo: str, config: str | None, revision: str | None, *, offline: bool) -> FetchedCorpus:
     """A dataset's splits as JSON lines, from the cache or else from the hub.
 
     A commit that is complete in the cache needs no network. Another revision is looked up each time; where downloads
@@ -73,16 +70,16 @@ def fetch_dataset(
     if config is not None and not is_plain(config):
         raise DataError(f"{where}: {config!r} is not the name of a configuration.")
     try:
-        return _found(where, config, offline=offline, progress=progress)
+        return _found(where, config, offline=offline)
     except DataError:
         name, _, inner = repo.partition("/")
         if inner and config is None:
             with suppress(DataError):
-                return _found(Repo("datasets", name, where.revision), inner, offline=offline, progress=progress)
+                return _found(Repo("datasets", name, where.revision), inner, offline=offline)
         raise
 
 
-def _found(where: Repo, config: str | None, *, offline: bool, progress: Progress) -> FetchedCorpus:
+def _found(where: Repo, config: str | None, *, offline: bool) -> FetchedCorpus:
     barred = forbidden(offline=offline, datasets=True)
     if barred or where.is_pinned:
         folders = (_dataset_folder(repo, config) for repo, _ in cached_snapshots(where))
@@ -101,7 +98,7 @@ def _found(where: Repo, config: str | None, *, offline: bool, progress: Progress
             HfApi().auth_check(repo.name, repo_type="dataset")  # `datasets` would lose the reason on its way
     folder = _dataset_folder(repo, config)
     with locked_folder(folder):
-        return whole_corpus(folder) or _fetch(repo, where.revision, config, info, folder, progress)
+        return whole_corpus(folder) or _fetch(repo, where.revision, config, info, folder)
 
 
 def _dataset_folder(at: Repo, config: str | None) -> Path:
@@ -112,7 +109,7 @@ def _name(repo: str, config: str | None) -> str:
     return f"{repo}/{config}" if config else repo
 
 
-def _fetch(at: Repo, asked: str, config: str | None, info: Any, folder: Path, progress: Progress) -> FetchedCorpus:
+def _fetch(at: Repo, asked: str, config: str | None, info: Any, folder: Path) -> FetchedCorpus:
     files = [sibling.rfilename for sibling in info.siblings or ()]
     if (script := f"{at.name.partition('/')[2]}.py") in files:
         raise DataError(
@@ -120,7 +117,7 @@ def _fetch(at: Repo, asked: str, config: str | None, info: Any, folder: Path, pr
             "Name the hub's own conversion of it: revision refs/convert/parquet."
         )
     with writing(folder), TemporaryDirectory(dir=folder, prefix="building-") as scratch:
-        splits = _load(at, _selection(at, config, files), scratch, progress)
+        splits = _load(at, _selection(at, config, files), scratch)
         hidden = []
         for split, rows in splits.items():
             if not is_plain(split):
@@ -167,7 +164,7 @@ def _selection(repo: Repo, config: str | None, files: Collection[str]) -> dict[s
     return {"data_dir": config}
 
 
-def _load(at: Repo, selection: dict[str, str], scratch: str, progress: Progress) -> dict[str, Any]:
+def _load(at: Repo, selection: dict[str, str], scratch: str) -> dict[str, Any]:
     """The splits as `datasets.load_dataset` returns them, of files that were downloaded with progress.
 
     `hf://` and an empty cache prevent it from loading a local folder of that name, or a version it has cached.
@@ -186,7 +183,7 @@ def _load(at: Repo, selection: dict[str, str], scratch: str, progress: Progress)
             if patterns := [glob.escape(url.removeprefix(start)) for url in sorted(urls)]:
                 snapshot_download(
                     at.name, repo_type="dataset", revision=at.revision, allow_patterns=patterns,
-                    tqdm_class=bar_class(at.name, progress),
+                    tqdm_class=bar_class(at.name),
                 )  # fmt: skip
             builder.download_and_prepare()
             return dict(builder.as_dataset())
@@ -277,8 +274,8 @@ def _optional(convert: Convert) -> Convert:
     return lambda value: None if value is None else convert(value)
 
 
-def _locate(draft: DataDraft, *, offline: bool, progress: Progress) -> Located:
-    dataset = fetch_dataset(str(draft.hub), draft.config, draft.revision, offline=offline, progress=progress)
+def _locate(draft: DataDraft, *, offline: bool) -> Located:
+    dataset = fetch_dataset(str(draft.hub), draft.config, draft.revision, offline=offline)
     return locate_splits(dataset, draft, "name them with `splits: {train: ..., dev: ..., test: ...}`")
 
 

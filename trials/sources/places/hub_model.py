@@ -9,7 +9,7 @@ from pathlib import Path
 from trials.errors import ConfigError, ModelError
 from trials.models.model_files import INDEX, PICKLE, TOKENIZER_FILES, WEIGHTS, is_shard
 from trials.outside.plain_files import digest_of, read_json
-from trials.sources.cache import Progress, forbidden, no_progress
+from trials.sources.cache import forbidden
 from trials.sources.download import blob_digest
 from trials.sources.hub_client import (
     COMMIT,
@@ -33,9 +33,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 _SHARD = re.compile(r"model-\d+-of-\d+\.safetensors")
 
 
-def fetch_model(
-    repo: str, revision: str | None, *, allow_pickle: bool, offline: bool, progress: Progress = no_progress
-) -> LocatedModel:
+def fetch_model(repo: str, revision: str | None, *, allow_pickle: bool, offline: bool) -> LocatedModel:
     """A model from the hub's cache or from the hub.
 
     A branch is looked up each time; where downloads are forbidden it means the commit that the cache has it at, which
@@ -46,7 +44,6 @@ def fetch_model(
         revision: Commit, tag, branch or `refs/pr/N`; a commit that was fetched before needs no network. None for the
             newest commit.
         allow_pickle: Accept weights that exist only as a pickle, which can run code when it is read.
-        progress: Called with the bytes of all weights together, under the repository's name.
 
     Raises:
         ModelError: not found, gated, no connection, absent where downloads are forbidden, without weights that may be
@@ -62,7 +59,7 @@ def fetch_model(
                 f"{where} ({where.revision}) is not on this machine and {barred} forbids the download; run "
                 f"`permafrost data fetch --sweep FILE` or the same command without {barred} first.{where.near}"
             )
-        return _downloaded(where, allow_pickle=allow_pickle, progress=progress)
+        return _downloaded(where, allow_pickle=allow_pickle)
 
 
 def _cached_model(repo: Repo, *, allow_pickle: bool) -> LocatedModel | None:
@@ -96,7 +93,7 @@ def _is_whole(path: Path) -> bool:
         return False
 
 
-def _downloaded(repo: Repo, *, allow_pickle: bool, progress: Progress) -> LocatedModel:
+def _downloaded(repo: Repo, *, allow_pickle: bool) -> LocatedModel:
     from huggingface_hub import snapshot_download
 
     pin, info = looked_up(repo)
@@ -106,10 +103,10 @@ def _downloaded(repo: Repo, *, allow_pickle: bool, progress: Progress) -> Locate
     for path in (cached / file for _, cached in cached_snapshots(pin) for file in files):
         if not _is_whole(path):  # what is there, with whichever bytes, is not downloaded
             path.resolve().unlink(missing_ok=True)
-    small, quiet = [file for file in files if file in (CONFIG, *_TOKENIZER_FILES)], bar_class("", no_progress)
-    folder = Path(snapshot_download(pin.name, revision=pin.revision, allow_patterns=small, tqdm_class=quiet))
+    small = [file for file in files if file in (CONFIG, *_TOKENIZER_FILES)]
+    folder = Path(snapshot_download(pin.name, revision=pin.revision, allow_patterns=small, tqdm_class=bar_class()))
     model_shape(folder)  # refuses before the weights are downloaded
-    snapshot_download(pin.name, revision=pin.revision, allow_patterns=files, tqdm_class=bar_class(repo.name, progress))
+    snapshot_download(pin.name, revision=pin.revision, allow_patterns=files, tqdm_class=bar_class(repo.name))
     missing = sorted(file for file in {*files, *_shards(folder / INDEX)} if not _is_whole(folder / file))
     if missing:  # without a connection the library returns an incomplete snapshot
         raise ModelError(f"{repo}: {', '.join(missing)} were not downloaded. Run the same command to resume.")
@@ -149,10 +146,8 @@ def _shards(index: Path) -> set[str]:
         return set()
 
 
-def _locate(draft: ModelDraft, *, offline: bool, progress: Progress) -> LocatedModel:
-    return fetch_model(
-        str(draft.hub), draft.revision, allow_pickle=draft.allow_pickle, offline=offline, progress=progress
-    )
+def _locate(draft: ModelDraft, *, offline: bool) -> LocatedModel:
+    return fetch_model(str(draft.hub), draft.revision, allow_pickle=draft.allow_pickle, offline=offline)
 
 
 def _means(word: str) -> Keys | None:

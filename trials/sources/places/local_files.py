@@ -14,7 +14,7 @@ from trials.corpora.split_files import corpora_inside, files_by_source, files_in
 from trials.corpora.split_names import Splits, by_split, missing_shards
 from trials.errors import DataError, NoDevSplitError
 from trials.outside.plain_files import path_inside, stamp_of
-from trials.sources.cache import Progress, cache_root, locked_folder, whole_corpus, write_manifest, writing
+from trials.sources.cache import cache_root, locked_folder, whole_corpus, write_manifest, writing
 from trials.sources.places.corpus_draft import CORPUS_SOURCES, HELD_OUT, DataDraft, Located
 from trials.sources.source import FileSource, absolute, is_path
 from trials.spec import Files
@@ -23,18 +23,18 @@ from trials.starter import BUNDLED_TREEBANKS, treebank_path
 _VERSION = b"2"  # of what is converted: another one where the same files become other rows
 
 
-def _listed(draft: DataDraft, *, offline: bool, progress: Progress) -> Located:
+def _listed(draft: DataDraft, *, offline: bool) -> Located:
     files = Splits(*(tuple(str(absolute(path)) for path in getattr(draft, split)) for split in SPLITS))
     return Located(Path(files.train[0].removesuffix(".gz")).stem, None, files, draft.held_out)
 
 
-def _sample(draft: DataDraft, *, offline: bool, progress: Progress) -> Located:
+def _sample(draft: DataDraft, *, offline: bool) -> Located:
     assert draft.bundled is not None
     files = in_folder(treebank_path(draft.bundled), needs_dev=draft.needs_dev)
     return Located(draft.bundled, None, files, draft.held_out)
 
 
-def _inside(draft: DataDraft, *, offline: bool, progress: Progress) -> Located:
+def _inside(draft: DataDraft, *, offline: bool) -> Located:
     folder = absolute(draft.folder or "")
     if not folder.exists():
         raise DataError(f"no folder {folder}. Give the folder that holds the corpus's files, or a file.")
@@ -49,7 +49,7 @@ def _inside(draft: DataDraft, *, offline: bool, progress: Progress) -> Located:
             return _without_splits(folder, tuple(map(str, sources)), draft)
         if by_split(files_in(folder))["train"] or len(inner := corpora_inside(folder)) != 1:
             raise
-        found = _inside(draft.model_copy(update={"folder": str(inner[0])}), offline=offline, progress=progress)
+        found = _inside(draft.model_copy(update={"folder": str(inner[0])}), offline=offline)
         note = f"{inner[0].relative_to(folder)} is read, the only folder inside that holds a corpus"
         return found._replace(name=folder.name, notes=(note, *found.notes))
     notes = unused_notes(folder, files)

@@ -13,7 +13,6 @@ from trials.models.family import MODEL_FAMILIES, REFUSED
 from trials.models.model_files import ADAPTER, INDEX, PICKLE, WEIGHTS, revision_of
 from trials.outside.plain_files import read_json
 from trials.plugins.registry import Registry
-from trials.sources.cache import Progress, no_progress
 from trials.sources.source import FileSource, Sourced, absolute, is_path, near_here
 from trials.spec import ModelSpec
 from trials.starter import STARTER, model_path
@@ -77,14 +76,14 @@ def named_model(name: str) -> ModelDraft:
     return ModelDraft.model_validate(ModelDraft.meant(name))
 
 
-def find_model(draft: ModelDraft, *, offline: bool = False, progress: Progress = no_progress) -> ModelSpec:
+def find_model(draft: ModelDraft, *, offline: bool = False) -> ModelSpec:
     """The model that a YAML file declares, downloaded if necessary.
 
     Raises:
         ModelError: no such folder or repository, a file of it missing or broken, weights that are a pickle without
             `allow_pickle`, or an architecture that cannot be frozen layer by layer.
     """
-    found = MODEL_SOURCES[draft.way].locate(draft, offline=offline, progress=progress)
+    found = MODEL_SOURCES[draft.way].locate(draft, offline=offline)
     family, n_layers, n_positions = model_shape(found.folder)
     pickle = _is_pickle(found.folder, allow_pickle=draft.allow_pickle)
     return ModelSpec(
@@ -112,7 +111,7 @@ def _is_pickle(folder: Path, *, allow_pickle: bool) -> bool:
     return True
 
 
-def _in_folder(draft: ModelDraft, *, offline: bool, progress: Progress) -> LocatedModel:
+def _in_folder(draft: ModelDraft, *, offline: bool) -> LocatedModel:
     assert draft.folder is not None
     if draft.folder == STARTER:
         return LocatedModel(model_path(), STARTER)
@@ -213,14 +212,6 @@ def _refuse_quantised(folder: Path, config: dict[str, Any]) -> None:
             f"{folder / 'config.json'}: quantization_config: its weights are quantised{method}, so they cannot be "
             "trained. Use the model that they were made from, with weights in floating point."
         )
-
-
-def attention_note(folder: Path) -> str | None:
-    """What the plan says if a model's configuration asks for an attention that trials do not use."""
-    config = _config(folder)
-    attentions = [config.get(key) for key in ("attn_implementation", "_attn_implementation")]
-    other = next((word for word in attentions if word not in ("sdpa", "eager", None)), None)
-    return None if other is None else f"config.json asks for the attention {quoted(other)}; trials use PyTorch's own."
 
 
 def _padding(folder: Path, config: dict[str, Any]) -> int:

@@ -13,11 +13,9 @@ from trials.errors import ConfigError, DataError, unknown
 from trials.outside.plain_files import path_inside, read_text
 from trials.sources.cache import (
     FetchedCorpus,
-    Progress,
     cache_root,
     forbidden,
     locked_folder,
-    no_progress,
     read_manifest,
     whole_corpus,
     write_manifest,
@@ -37,7 +35,7 @@ _LICENCE_WIDTH = 80
 T = TypeVar("T")
 
 
-def fetch_treebank(name: str, release: str | None, *, offline: bool, progress: Progress = no_progress) -> FetchedCorpus:
+def fetch_treebank(name: str, release: str | None, *, offline: bool) -> FetchedCorpus:
     """A treebank's splits, licence and README, from the cache or else from its repository.
 
     $PERMAFROST_UD_URL names another server with the same interface. Without a release it is the newest of the
@@ -64,7 +62,7 @@ def fetch_treebank(name: str, release: str | None, *, offline: bool, progress: P
             f"run `permafrost data fetch ud:{name}{version}` first."
         )
     with locked_folder(folder):
-        return whole_corpus(folder) or _fetch(name, release, folder, progress)
+        return whole_corpus(folder) or _fetch(name, release, folder)
 
 
 def is_treebank_name(name: str) -> bool:
@@ -110,12 +108,12 @@ def _api() -> str:
     return os.environ.get("PERMAFROST_UD_URL", API).rstrip("/")
 
 
-def _fetch(name: str, release: str, folder: Path, progress: Progress) -> FetchedCorpus:
+def _fetch(name: str, release: str, folder: Path) -> FetchedCorpus:
     remotes = _listing(name, release)
     if not any(file.endswith(".conllu") for file in remotes):
         raise DataError(f"{name} {release}: its repository has no file like *-ud-train.conllu. Choose another one.")
     for file, remote in remotes.items():
-        download(remote, path_inside(folder, file), progress=progress)
+        download(remote, path_inside(folder, file))
     source = f"ud:{name}@{release}"
     return write_manifest(folder, name=name, kind="ud", source=source, licence=_licence(folder, remotes), files=remotes)
 
@@ -161,8 +159,8 @@ def _short(text: str) -> str:
     return text if len(text) <= _LICENCE_WIDTH else text[: _LICENCE_WIDTH - 3].rstrip() + "..."
 
 
-def _locate(draft: DataDraft, *, offline: bool, progress: Progress) -> Located:
-    treebank = fetch_treebank(str(draft.ud), draft.release, offline=offline, progress=progress)
+def _locate(draft: DataDraft, *, offline: bool) -> Located:
+    treebank = fetch_treebank(str(draft.ud), draft.release, offline=offline)
     return locate_splits(treebank, draft, "use another one")
 
 
