@@ -12,14 +12,7 @@ from rich.console import Console
 from orchestrator.api.answering import Answers, answers_of
 from orchestrator.api.launching import outcome_lines, resume_lines
 from orchestrator.api.next_steps import NextStep, climbed, next_steps
-from orchestrator.api.planned_question import (
-    BEST,
-    PlannedQuestion,
-    export_folder,
-    plan_question,
-    rates_of,
-    say_plan,
-)
+from orchestrator.api.planned_question import BEST, PlannedQuestion, export_folder, plan_question, rates_of, say_plan
 from orchestrator.api.training import train
 from orchestrator.config.notebook import CONSOLE, ShownInCell, notebook_output
 from orchestrator.own_data.choose_options import ChooseOptions
