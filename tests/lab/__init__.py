@@ -1,1 +1,1 @@
-"""Programs: chaos, benchmarks, GPU, calibration, deployment; the Makefile says what each runs."""
+"""Programs: chaos, benchmarks, GPU, calibration, deployment, which the Makefile runs, and attacks."""
