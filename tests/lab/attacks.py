@@ -32,7 +32,6 @@ from tests.orchestrator.store.rows import complete
 from tests.trials.conftest import save_tiny_model
 
 _AS_OTHER = ("setpriv", f"--reuid={OTHER}", f"--regid={OTHER}", "--clear-groups", *DROP_CAPABILITIES[1:])
-_LONGER = {"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 2_000}
 
 
 class Attack(NamedTuple):
@@ -162,23 +161,16 @@ def million_tensors(path: Path) -> None:
     (path / "model.safetensors").write_bytes(len(names).to_bytes(8, "little") + names.encode())
 
 
-def long_words(path: Path) -> None:
-    tokenizer = json.loads((path / "tokenizer.json").read_text())
-    tokenizer["normalizer"] = {"type": "Sequence", "normalizers": [_LONGER] * 3}
-    (path / "tokenizer.json").write_text(json.dumps(tokenizer))
-
-
 ATTACKS = (
     Attack("a plan named ../../ESCAPED", "^exit [1-5], 0 files", escape),
     Attack("a browser that does not start, or sleeps", r"\[3, 3\]", browser),
     Attack("twenty reports that nobody waits for", "^within", load(reports)),
     Attack("300 slow readers of a bundle", "^within", load(slow_readers)),
     Attack("20,000 conditions on the grid", "^within", load(conditions)),
-    Attack("gzip of 8 MB with 8 GB in it", "^exit 3, .*unpacks to over 100 times", gzip_bomb),
-    Attack("a sparse corpus of 20 GB", "^exit 3, .*more than the .* that fit", sparse_corpus),
-    Attack("sparse weights of 60 GB", "^exit 3, .*a header of 0 bytes", model(sparse_weights)),
-    Attack("weights of a million tensors", "^exit 3, .*a header of", model(million_tensors)),
-    Attack("a tokenizer that lengthens words", "^exit 3, .*takes more than 2 GiB", model(long_words)),
+    Attack("gzip of 8 MB with 8 GB in it", "^exit 3, .*more than the .* that fit", gzip_bomb),
+    Attack("a sparse corpus of 20 GB", "^exit 3, .*(more than the .* that fit|zero bytes)", sparse_corpus),
+    Attack("sparse weights of 60 GB", "^exit 3, .*its header has 0 bytes", model(sparse_weights)),
+    Attack("weights of a million tensors", "^exit 3, .*its header has", model(million_tensors)),
     Attack("a tokenizer of 200 MB", "^exit 3, .*larger than", model(
         lambda path: os.truncate(path / "tokenizer.json", 200 << 20))),
     Attack("a store's plan of 100 GB", "^exit 0, ", large_plan),

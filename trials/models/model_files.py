@@ -16,16 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from trials.errors import ModelError, quoted
-from trials.outside.plain_files import (
-    MOST_CONTENT,
-    MOST_TEXT,
-    MOST_VOCABULARY,
-    Stamp,
-    digest_of,
-    opened,
-    read_json,
-    stamp_of,
-)
+from trials.outside.plain_files import MOST_CONTENT, MOST_TEXT, MOST_VOCABULARY, Stamp, digest_of, read_json, stamp_of
 from trials.spec import ModelSpec
 
 WEIGHTS = "model.safetensors"
@@ -223,11 +214,10 @@ def check_plain(folder: Path) -> None:
 
 def _check_header(path: Path, n_bytes: int) -> None:
     """Raise ModelError unless the header of safetensors, whose length comes first, is of bounded size and inside."""
-    with opened(path, MOST_CONTENT) as file:
+    with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
     if not 2 <= length <= min(MOST_TEXT, n_bytes - 8):
-        what = f"a header of {length:,} bytes, and may have one of {MOST_TEXT:,}"
-        raise ModelError(f"{path}: has {n_bytes:,} bytes with {what}. Fetch or copy it again.")
+        raise ModelError(f"{path}: its header has {length:,} bytes; it may have {MOST_TEXT:,}. Fetch or copy it again.")
 
 
 def _unreadable(path: Path, error: OSError) -> ModelError:

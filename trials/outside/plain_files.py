@@ -124,11 +124,8 @@ def read_json(path: Path | str, most: int = MOST_TEXT) -> Any:
 _digests: dict[str, tuple[Stamp, bytes]] = {}  # of this process
 
 
-def digest_of(
-    path: Path | str, most: int = MOST_CONTENT, check: Callable[[Path, int], None] = lambda path, n_bytes: None
-) -> bytes:
-    """SHA-256 of a plain file; one whose stamp has not changed since this process read it is not read again. `check`
-    may refuse one that is about to be read, by its size.
+def digest_of(path: Path | str, most: int = MOST_CONTENT) -> bytes:
+    """SHA-256 of a plain file; one whose stamp has not changed since this process read it is not read again.
 
     Raises:
         NotPlainError: it changes while it is read.
@@ -138,7 +135,6 @@ def digest_of(
     before, digest = _digests.get(str(path), (None, b""))
     if before == stamp:
         return digest
-    check(Path(path), stamp.n_bytes)
     with opened(path, most) as file:
         whole = hashlib.sha256()
         while piece := file.read(_PIECE):
