@@ -206,17 +206,6 @@ def test_an_index_of_weights_leads_to_no_other_folder(name: object, folder: Path
         find_model(ModelDraft(folder=str(folder)))
 
 
-@pytest.mark.parametrize(
-    ("length", "rule"), [(0, "its header has 0 bytes"), (40 << 20, "41,943,040 bytes; it may have 16,777,216")]
-)
-def test_a_header_of_weights_is_measured_before_anything_is_read(length: int, rule: str, folder: Path) -> None:
-    with (folder / "model.safetensors").open("wb") as file:  # a sparse one
-        file.write(length.to_bytes(8, "little"))
-        file.truncate(60 << 30)
-    with pytest.raises(ModelError, match=rule):
-        find_model(ModelDraft(folder=str(folder)))
-
-
 @each("name", ["tokenizer.json", "vocab.txt", "vocab.tsv", "merges.codes"])
 def test_a_vocabulary_is_of_bounded_size(name: str, folder: Path) -> None:
     with (folder / name).open("ab") as file:
@@ -224,16 +213,6 @@ def test_a_vocabulary_is_of_bounded_size(name: str, folder: Path) -> None:
     with pytest.raises(ModelError, match=rf"{name}: cannot be read \(larger than the 134,217,728 bytes"):
         find_model(ModelDraft(folder=str(folder)))
     (folder / name).unlink()
-
-
-def test_a_plan_of_more_bytes_than_any_has_is_left_out_unread(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    store = open_store(tmp_path / "store", must_exist=False)
-    store.append("trials", [trial("a")])
-    (tmp_path / "store" / "sweeps" / "forged").mkdir(parents=True)
-    with (tmp_path / "store" / "sweeps" / "forged" / stamped("plan", 1, b"", "json")).open("wb") as file:
-        file.truncate(100 << 30)
-    assert store.sweeps() == []
-    assert "larger than the 536,870,912 bytes that it may have" in caplog.text
 
 
 def test_a_large_file_whose_digest_is_taken_says_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -203,21 +203,11 @@ def check_plain(folder: Path) -> None:
         is_read = _VOCABULARY.fullmatch(path.name) or path.suffix in (".json", ".txt", ".model", ".jinja")
         most = MOST_VOCABULARY if is_read else MOST_CONTENT
         try:
-            stamp = stamp_of(path, MOST_TEXT if path.name in _DECLARING else most)
-            if path.suffix == ".safetensors":
-                _check_header(path, stamp.n_bytes)
+            stamp_of(path, MOST_TEXT if path.name in _DECLARING else most)
         except (IsADirectoryError, FileNotFoundError):  # a link to nothing is not there
             continue
         except OSError as error:
             raise _unreadable(path, error) from error
-
-
-def _check_header(path: Path, n_bytes: int) -> None:
-    """Raise ModelError unless the header of safetensors, whose length comes first, is of bounded size and inside."""
-    with path.open("rb") as file:
-        length = int.from_bytes(file.read(8), "little")
-    if not 2 <= length <= min(MOST_TEXT, n_bytes - 8):
-        raise ModelError(f"{path}: its header has {length:,} bytes; it may have {MOST_TEXT:,}. Fetch or copy it again.")
 
 
 def _unreadable(path: Path, error: OSError) -> ModelError:
