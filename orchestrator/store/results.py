@@ -175,8 +175,7 @@ class ResultStore:
         """The trials that earlier plans of a sweep declared and its newest one does not."""
         folder = self._folder_of(plan.name)
         declared = list[tuple[tuple[str, dict[str, Any]], ...]]()
-        names = [*filter(is_plan, folder.files("plan-", "plan."))]
-        for name in names if len(names) > 1 else []:  # a single one is the newest
+        for name in sorted(filter(is_plan, folder.files("plan-", "plan.")))[:-1]:  # the last is the newest
             with suppress(BrokenError, FileNotFoundError):  # `sweeps` reports it; a search replaced it
                 declared.append(read_plan(folder, name).trials)
         now = dict(plan.trials)
