@@ -136,6 +136,7 @@ def _trained_again(spec: TrialSpec, row: Row, on_record: Callable[[EpochRecord],
     import torch
 
     from trials.hardware.device import default_device
+    from trials.hardware.machine import TORCH_LOCK
     from trials.run import run_trial
 
     on_cpu = str(row.get("device") or "cpu").startswith("cpu")
@@ -145,7 +146,8 @@ def _trained_again(spec: TrialSpec, row: Row, on_record: Callable[[EpochRecord],
     best = 0.0
     while True:
         try:
-            record = next(trial)
+            with TORCH_LOCK:
+                record = next(trial)
         except StopIteration as end:
             return best, end.value
         on_record(record)

@@ -15,7 +15,7 @@ from orchestrator.execution.trial_settings import TrialSettings
 from orchestrator.sweeps.cluster_spec import seen_gpus
 from trials.cache.set_up_work import reported_to
 from trials.errors import is_device_broken, reason
-from trials.hardware.machine import shown_gpus
+from trials.hardware.machine import TORCH_LOCK, shown_gpus
 from trials.record import State
 
 if TYPE_CHECKING:
@@ -25,10 +25,13 @@ WAIT_S = 0.1
 
 
 class InlineEngine(Engine):
-    """One attempt at a time, in this thread: between two events it trains up to the next evaluation."""
+    """One attempt at a time, in this thread: between two events it trains up to the next evaluation.
 
-    def __init__(self, settings: TrialSettings, device: torch.device, hourly: float) -> None:
-        self._settings, self._device, self.hourly = settings, device, hourly
+    Launches in other threads of the process alternate with it, an evaluation each.
+    """
+
+    def __init__(self, settings: TrialSettings, device: torch.device, threads: int, hourly: float) -> None:
+        self._settings, self._device, self._threads, self.hourly = settings, device, threads, hourly
         self._attempt: Attempt | None = None
 
     def start(self, attempt: Attempt, slot: str) -> None:
@@ -50,16 +53,20 @@ class InlineEngine(Engine):
             yield Idle()
 
     def _run(self, attempt: Attempt, preparing: Preparing) -> Iterator[Event]:
+        import torch
+
         yield Started(attempt)
         try:
             records = self._settings.records(attempt.spec, attempt.number, attempt.accumulation, device=self._device)
             try:
                 while self._attempt is not None:
-                    with reported_to(partial(preparing, attempt.spec)):
+                    with TORCH_LOCK, reported_to(partial(preparing, attempt.spec)):
+                        torch.set_num_threads(self._threads)
                         record = next(records)
                     yield Evaluated(attempt, record.placed(gpus=record.gpus, worker_slots=1))
             finally:
-                records.close()  # one that has not ended saves a checkpoint, if the sweep has any
+                with TORCH_LOCK:
+                    records.close()  # one that has not ended saves a checkpoint, if the sweep has any
         except Exception as error:
             self._attempt = None
             state, text = failure(error)
@@ -76,10 +83,8 @@ def inline(job: Job) -> Iterator[Engine]:
     """Run them here; the same rows as on Ray except for times."""
     sweep, resources = job.plan.sweep, job.plan.sweep.resources
     with seen_gpus(job.cluster) if resources.gpus else shown_gpus(()):
-        import torch
-
         from trials.hardware.device import device_for
 
-        torch.set_num_threads(resources.cpus)
         device = device_for(1.0 if resources.gpus == "packed" else float(resources.gpus))
-        yield InlineEngine(TrialSettings.of(sweep, job.store), device, job.cluster.hourly(resources))
+        settings, hourly = TrialSettings.of(sweep, job.store), job.cluster.hourly(resources)
+        yield InlineEngine(settings, device, resources.cpus, hourly)

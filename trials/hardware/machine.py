@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -29,6 +30,8 @@ def processor_name(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
     return "cpu " + next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
 
 
+# Held while this process computes with torch: its random numbers, threads and replaced operations are shared.
+TORCH_LOCK = threading.RLock()
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 TORCH_S = 80.0  # importing torch from a cold disk takes most of it; a broken driver never answers
 _PROC, _NVIDIA, _AMD = Path("/proc/self"), Path("/proc/driver/nvidia"), Path("/dev/kfd")

@@ -22,6 +22,7 @@ from pathlib import Path
 from trials.cache.node_cache import read_checked_json, write_json
 from trials.corpora.corpus import SPLITS, Text, item_words
 from trials.errors import ModelError
+from trials.hardware.machine import TORCH_LOCK
 from trials.models.family import Head
 from trials.models.model_files import INDEX
 from trials.outside.plain_files import digest_of, read_json
@@ -69,7 +70,8 @@ def remembered(notes: Callable[[], Iterable[str]], content: Sequence[object], be
     path = cache_root() / "models" / f"{before}{key}.json"
     with contextlib.suppress(OSError, ValueError):
         return tuple(map(str, read_checked_json(path, key)))
-    found = tuple(notes())
+    with TORCH_LOCK:
+        found = tuple(notes())
     with contextlib.suppress(OSError):  # the next plan checks again
         path.parent.mkdir(parents=True, exist_ok=True)
         write_json(path, found, key)
