@@ -38,7 +38,7 @@ from orchestrator.analysis.two_way import BEYOND, WITHIN, Estimate, chance_withi
 from orchestrator.config.quantities import POINTS, counted
 from trials.metrics.metric import METRICS
 from trials.record import State
-from trials.spec import EMBEDDINGS_ALONE, FreezeSpec
+from trials.spec import FreezeSpec
 
 NOT_ON_TEST = "the test split is shown once and selects nothing; choose on dev"
 NO_DIFFERENCE = "no pair differs"
@@ -525,8 +525,7 @@ def _vary_alike(frame: pd.DataFrame, table: pd.DataFrame) -> Bools:
     """
     if "model" in frame.columns and frame["model"].nunique() > 1:
         return np.zeros(len(table), dtype=bool)
-    freezes_layers: Bools = (table["freeze"] != EMBEDDINGS_ALONE).to_numpy(dtype=bool)
-    return freezes_layers
+    return np.array([not freeze.is_embeddings_alone for freeze in table["freeze_spec"]], dtype=bool)
 
 
 def _possible(frame: pd.DataFrame, value: str, baseline: Baseline) -> tuple[float, float]:

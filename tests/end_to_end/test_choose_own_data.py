@@ -27,7 +27,7 @@ MIN_SEEDS = 3
 HOURS = "0.025"
 
 
-def asked(store: str) -> list[TrialSpec]:
+def asked(store: str) -> tuple[TrialSpec, ...]:
     """The trials of the question, with what its baseline took to learn."""
     return next(plan for plan in open_store(store).sweeps() if plan.name.startswith("choose-")).specs
 

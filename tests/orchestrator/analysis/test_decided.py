@@ -113,6 +113,19 @@ def test_two_seeds_are_too_few_and_their_differences_stand_there() -> None:
     assert rows(three)["verdict"].tolist() == ["not decided"]
 
 
+def test_the_embeddings_alone_keep_a_variance_of_their_own() -> None:
+    """They vary by a third of what layers do: neither gets a part of the other's variance."""
+    frame = sweep(np.random.default_rng(0), dict.fromkeys(("first 1", "first 2", "first 4"), 0.0), 8, 0.01)
+    base, one = (frame.index[frame["freeze"] == label] for label in ("none", "first 1"))
+    frame.loc[one, "score"] = frame.loc[base, "score"].to_numpy() + 0.1 * (
+        frame.loc[one, "score"].to_numpy() - frame.loc[base, "score"].to_numpy()
+    )
+    frame.loc[one, "freeze_spec"] = pd.Series([freeze_of("embeddings")] * 8, index=one, dtype=object)
+    table = decide(frame).table.set_index("cell")
+    width = table["high"] - table["low"]
+    assert width["first 1"] < 0.2 * width["first 2"]
+
+
 def test_no_verdict_follows_from_another_setting() -> None:
     frame = sweep(np.random.default_rng(0), {"first 2": 0.05, "first 4": 0.05}, 8, 0.002)
     of = decide(frame[(frame["cell"] != "first 4") | (frame["seed"] < 2)])

@@ -173,6 +173,7 @@ def test_where_nothing_is_installed_the_next_command_is_a_module(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "orig_argv", [str(tmp_path / "python"), "-m", "orchestrator.launch"])
+    monkeypatch.setattr(sys.modules["__main__"], "__spec__", sys.__spec__)  # a worker of the tests is no module
     assert sibling_command("status", "--trials") == f"{tmp_path}/python -m dashboards.cli status --trials"
     (tmp_path / "permafrost").write_text("#!/bin/sh\n", encoding="utf-8")
     (tmp_path / "permafrost").chmod(0o755)

@@ -35,7 +35,7 @@ class IdleTrainable(TrialTrainable):
 
 def worker(kind: type[TrialTrainable], gpus: float, monkeypatch: pytest.MonkeyPatch) -> TrialTrainable:
     monkeypatch.setattr(signal, "signal", lambda number, handler: None)
-    trial = {"spec": make_spec().model_dump_json(), "attempt": 1, "until": None, "worker_slots": 1}
+    trial = {"spec": make_spec().model_dump_json(), "label": "one", "attempt": 1, "until": None, "worker_slots": 1}
     made = kind.__new__(kind)
     made.setup(trial | {"share": Share(1, gpus), "settings": WorkerSettings("none", "results", None)})
     return made
