@@ -59,6 +59,7 @@ Item = TypeVar("Item")
 
 TEMPORARY_FILE = re.compile(r"\..+\.[0-9a-f]{8}\.tmp")  # left by a killed writer
 LAST = "\U0010ffff"  # after all names
+MOST_JSON = 512 << 20  # a plan of 100,000 trials has 200 MB
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)  # of a file system without hard links
 
 
@@ -236,12 +237,12 @@ class FolderStorage(Storage):
     def open(self, name: str) -> pa.NativeFile:
         """Open a file."""
         with self._permitted(name):
-            stamp_of(self._path(name))  # opening a pipe would wait
+            stamp_of(self._path(name), _most(name))  # opening a pipe would wait
             return pa.OSFile(str(self._path(name)))
 
     def read(self, name: str) -> bytes:
         """The file's content; of one that is being created on a file system without links, what there is so far."""
-        with self._permitted(name), opened(self._path(name), MOST_CONTENT) as file:
+        with self._permitted(name), opened(self._path(name), _most(name)) as file:
             return file.read()
 
     @contextlib.contextmanager
@@ -318,6 +319,10 @@ class FolderStorage(Storage):
         """Check that the folder, or the one it will be created in, is writable."""
         if not os.access(self._existing(), os.W_OK):
             raise StoreError(f"{self}: cannot be written. Give another folder with --store.")
+
+
+def _most(name: str) -> int:
+    return MOST_JSON if name.endswith(".json") else MOST_CONTENT
 
 
 Owners = Mapping[str, Mapping[str, int]]  # by folder: trial id -> the number of the store whose rows count

@@ -23,6 +23,7 @@ from tests.orchestrator.store.rows import prediction, trial
 from tests.trials.conftest import save_tiny_model
 from trials.corpora.formats.table_reader import read_parquet
 from trials.errors import ConfigError, DataError, ModelError
+from trials.model_checks.checked_models import check_model
 from trials.models.load import load_model, load_tokenizer
 from trials.outside import plain_files
 from trials.sources.places.model_draft import ModelDraft, find_model
@@ -206,6 +207,18 @@ def test_an_index_of_weights_leads_to_no_other_folder(name: object, folder: Path
         find_model(ModelDraft(folder=str(folder)))
 
 
+@pytest.mark.parametrize(
+    ("length", "rule"),
+    [(0, "has 0 bytes in a file of"), (40 << 20, "has 41,943,040 bytes in .*, and may have 16,777,216")],
+)
+def test_a_header_of_weights_is_measured_before_anything_is_read(length: int, rule: str, folder: Path) -> None:
+    with (folder / "model.safetensors").open("wb") as file:  # a sparse one
+        file.write(length.to_bytes(8, "little"))
+        file.truncate(60 << 30)
+    with pytest.raises(ModelError, match=rule):
+        find_model(ModelDraft(folder=str(folder)))
+
+
 @each("name", ["tokenizer.json", "vocab.txt", "vocab.tsv", "merges.codes"])
 def test_a_vocabulary_is_of_bounded_size(name: str, folder: Path) -> None:
     with (folder / name).open("ab") as file:
@@ -213,6 +226,25 @@ def test_a_vocabulary_is_of_bounded_size(name: str, folder: Path) -> None:
     with pytest.raises(ModelError, match=rf"{name}: cannot be read \(larger than the 134,217,728 bytes"):
         find_model(ModelDraft(folder=str(folder)))
     (folder / name).unlink()
+
+
+def test_a_tokenizer_that_makes_gigabytes_of_a_word_is_ended_in_a_process_of_its_own(folder: Path) -> None:
+    tokenizer = json.loads((folder / "tokenizer.json").read_text())
+    longer = [{"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 2_000} for _ in range(3)]
+    tokenizer["normalizer"] = {"type": "Sequence", "normalizers": longer}
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+    with pytest.raises(ModelError, match="its tokenizer takes more than 2 GiB of memory or 60 s for a few words"):
+        check_model(find_model(ModelDraft(folder=str(folder))), "tokens")
+
+
+def test_a_plan_of_more_bytes_than_any_has_is_left_out_unread(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    store = open_store(tmp_path / "store", must_exist=False)
+    store.append("trials", [trial("a")])
+    (tmp_path / "store" / "sweeps" / "forged").mkdir(parents=True)
+    with (tmp_path / "store" / "sweeps" / "forged" / stamped("plan", 1, b"", "json")).open("wb") as file:
+        file.truncate(100 << 30)
+    assert store.sweeps() == []
+    assert "larger than the 536,870,912 bytes that it may have" in caplog.text
 
 
 def test_a_large_file_whose_digest_is_taken_says_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol
 
 from trials.corpora.broken_lines import convert_all
 from trials.corpora.split_names import missing_shards
+from trials.corpora.text_file import check_fits
 from trials.errors import DataError
 from trials.outside.plain_files import Stamp, digest_of, stamp_of
 from trials.plugins.registry import Registry
@@ -128,6 +129,8 @@ def fingerprint(train: Files, dev: Files, test: Files, mismatched: Files = ()) -
 
 def _digest(path: str, split: str) -> bytes:
     try:
+        if not path.endswith(".parquet"):  # of which rows are read by group
+            check_fits(Path(path), stamp_of(path).n_bytes)
         return digest_of(path)
     except OSError as error:
         raise DataError(f"{path}: the {split} split cannot be read ({error.strerror}).") from error

@@ -21,7 +21,8 @@ from trials.outside.plain_files import MOST_CONTENT, read_bytes, stamp_of
 # 10).
 BYTES_PER_BYTE = 10
 _MEMORY = Path("/proc/meminfo")
-_PIECE = 1 << 20  # bytes that are unpacked at once
+_PIECE, _LEAST_BOMB = 1 << 20, 64 << 20  # bytes: unpacked at once; before the ratio counts
+_MOST_RATIO = 100  # of gzip; text has 3 to 20
 _SHEET, _TABLE, _TAR = "Save the sheet as CSV (UTF-8).", "Write it as CSV or Parquet.", "Unpack it: `tar xf FILE`."
 # What to do with files that hold no text, by suffix; and the suffixes that first bytes are of.
 BINARY = {
@@ -88,11 +89,13 @@ def _unpacked(path: Path) -> bytes:
     try:
         if not data:  # `gzip` accepts an empty file
             raise EOFError("the file is empty")
-        pieces, n_bytes = list[bytes](), 0
-        with gzip.open(io.BytesIO(data)) as file:
+        pieces, n_bytes, packed = list[bytes](), 0, io.BytesIO(data)
+        with gzip.open(packed) as file:
             while piece := file.read(_PIECE):
                 pieces.append(piece)
                 check_fits(path, n_bytes := n_bytes + len(piece))
+                if n_bytes > _LEAST_BOMB + _MOST_RATIO * packed.tell():
+                    raise DataError(f"{path}: it unpacks to over {_MOST_RATIO} times its size, as no text does.")
     except (OSError, EOFError, zlib.error) as error:
         raise DataError(
             f"{path}: not a complete gzip file ({str(error).rstrip('.')}). Download or compress it again."

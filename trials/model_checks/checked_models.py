@@ -15,6 +15,8 @@ import contextlib
 import hashlib
 import importlib.metadata
 import json
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -37,6 +39,8 @@ _LIBRARIES = ("transformers", "tokenizers", "torch")
 FIT_VERSION = 2  # of the check: increment it when what passed might not pass again
 _MOST_UNKNOWN = 0.2  # of the words of dev, of which nothing is said
 _AT_ONCE = 1_000  # words
+_MOST_DATA = 2 << 30  # bytes that a tokenizer may take; one of 900,000 subwords takes 1.3 GB
+_MOST_S = 60  # of CPU
 
 Encode = Callable[[Sequence[str]], Sequence[Sequence[int]]]
 
@@ -59,9 +63,21 @@ def check_model(spec: ModelSpec, head: Head, *, pairs: bool = False) -> tuple[st
     def notes() -> Iterator[str]:
         from trials.model_checks.rehearsal import rehearse
 
+        _try_tokenizer(spec)
         yield from rehearse(spec, head, pairs=pairs)
 
     return remembered(notes, content)
+
+
+def _try_tokenizer(spec: ModelSpec) -> None:
+    """Raise ModelError unless a process with limits of memory and time reads the tokenizer and encodes a few words."""
+    program = Path(__file__).with_name("tokenizer_trial.py")
+    words = [sys.executable, "-P", str(program), spec.path, str(_MOST_DATA), str(_MOST_S)]
+    if subprocess.run(words, capture_output=True, stdin=subprocess.DEVNULL).returncode < 0:
+        raise ModelError(
+            f"{spec.path}: its tokenizer takes more than {_MOST_DATA >> 30} GiB of memory or {_MOST_S} s for a few "
+            "words. Use the tokenizer that belongs to the model."
+        )
 
 
 def remembered(notes: Callable[[], Iterable[str]], content: Sequence[object], before: str = "") -> tuple[str, ...]:

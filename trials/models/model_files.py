@@ -16,7 +16,16 @@ from pathlib import Path
 from typing import Any
 
 from trials.errors import ModelError, quoted
-from trials.outside.plain_files import MOST_CONTENT, MOST_TEXT, MOST_VOCABULARY, Stamp, digest_of, read_json, stamp_of
+from trials.outside.plain_files import (
+    MOST_CONTENT,
+    MOST_TEXT,
+    MOST_VOCABULARY,
+    Stamp,
+    digest_of,
+    opened,
+    read_json,
+    stamp_of,
+)
 from trials.spec import ModelSpec
 
 WEIGHTS = "model.safetensors"
@@ -203,11 +212,22 @@ def check_plain(folder: Path) -> None:
         is_read = _VOCABULARY.fullmatch(path.name) or path.suffix in (".json", ".txt", ".model", ".jinja")
         most = MOST_VOCABULARY if is_read else MOST_CONTENT
         try:
-            stamp_of(path, MOST_TEXT if path.name in _DECLARING else most)
+            stamp = stamp_of(path, MOST_TEXT if path.name in _DECLARING else most)
+            if path.suffix == ".safetensors":
+                _check_header(path, stamp.n_bytes)
         except (IsADirectoryError, FileNotFoundError):  # a link to nothing is not there
             continue
         except OSError as error:
             raise _unreadable(path, error) from error
+
+
+def _check_header(path: Path, n_bytes: int) -> None:
+    """Raise ModelError unless the header of safetensors, whose length comes first, is of bounded size and inside."""
+    with opened(path, MOST_CONTENT) as file:
+        length = int.from_bytes(file.read(8), "little")
+    if not 2 <= length <= min(MOST_TEXT, n_bytes - 8):
+        what = f"{length:,} bytes in a file of {n_bytes:,}, and may have {MOST_TEXT:,}"
+        raise ModelError(f"{path}: its header has {what}. Fetch or copy it again.")
 
 
 def _unreadable(path: Path, error: OSError) -> ModelError:
