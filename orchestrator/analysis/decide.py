@@ -525,7 +525,8 @@ def _vary_alike(frame: pd.DataFrame, table: pd.DataFrame) -> Bools:
     """
     if "model" in frame.columns and frame["model"].nunique() > 1:
         return np.zeros(len(table), dtype=bool)
-    return np.array([not freeze.is_embeddings_alone for freeze in table["freeze_spec"]], dtype=bool)
+    freezes = table["freeze_spec"]  # None for a label
+    return np.array([freeze is None or not freeze.is_embeddings_alone for freeze in freezes], dtype=bool)
 
 
 def _possible(frame: pd.DataFrame, value: str, baseline: Baseline) -> tuple[float, float]:

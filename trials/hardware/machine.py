@@ -254,14 +254,19 @@ def _sorted_out(listed: Sequence[Gpu], warnings: Sequence[str], visible: str | N
     return CudaGpus(found, why, tuple(notes) if found else (), tuple(warnings))
 
 
+_shown_before: list[str | None] = []
+
+
 @contextmanager
 def shown_gpus(gpus: Sequence[Gpu]) -> Iterator[None]:
     """Processes that start in the block see these GPUs only, and so does this one if it has not used CUDA before."""
-    before = os.environ.get(VISIBLE)
+    _shown_before.append(os.environ.get(VISIBLE))
     os.environ[VISIBLE] = ",".join(gpu.place for gpu in gpus)
     try:
         yield
     finally:
-        os.environ.pop(VISIBLE)
-        if before is not None:
+        before = _shown_before.pop()  # blocks of two threads may end in any order: the last one restores the first
+        if before is None:
+            os.environ.pop(VISIBLE, None)
+        else:
             os.environ[VISIBLE] = before

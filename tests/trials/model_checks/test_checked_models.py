@@ -67,8 +67,8 @@ def test_truncated_weights_are_refused(n_bytes: int, tiny_models: dict[str, Path
     model = shutil.copytree(tiny_models["bert"], tmp_path / "mine")
     os.truncate(model / "model.safetensors", n_bytes)
     message = refusal(model)
-    assert message.startswith(("MODEL: its weights cannot be loaded (", "MODEL/model.safetensors: its header has "))
-    assert message.endswith(("). Fetch or copy them again.", "16,777,216. Fetch or copy it again."))
+    assert message.startswith("MODEL: its weights cannot be loaded (")
+    assert message.endswith("). Fetch or copy them again.")
 
 
 def test_a_tensor_of_another_shape_is_named_with_both(model: Path) -> None:
