@@ -20,11 +20,11 @@ from trials.spec import TrialSpec
 from trials.tasks import TASKS
 from trials.training.new_training import new_model
 
-RECIPE = "permafrost.json"  # the trial, for whoever wants to know what the model was trained on and how
+RECIPE = "permafrost.json"  # the trial's spec: what the model was trained on, and how
 
 
 def load_trained(spec: TrialSpec, content: bytes) -> Trained:
-    """A trained model from the weights that `run_trial` kept and the pretrained model.
+    """Rebuild a trained model from the pretrained one and the weights that `run_trial` kept.
 
     Raises:
         ModelError: the weights are not those of this trial, or the pretrained model cannot be read.
@@ -60,7 +60,7 @@ def export_model(spec: TrialSpec, trained: Trained, folder: Path, card: str) -> 
     try:
         folder.mkdir(parents=True, exist_ok=True)
         model.save_pretrained(folder)
-        for weights in folder.glob("*.safetensors"):  # which safetensors lets nobody else read, whatever the umask
+        for weights in folder.glob("*.safetensors"):  # safetensors ignores the umask: only the owner could read them
             weights.chmod((folder / "config.json").stat().st_mode)
         _tokenizer(spec).save_pretrained(folder)
         recipe = {"task": spec.task, "lowercase": spec.lowercase, "max_length": spec.max_length}
@@ -72,7 +72,7 @@ def export_model(spec: TrialSpec, trained: Trained, folder: Path, card: str) -> 
 
 
 def _without_paths(spec: TrialSpec) -> dict[str, Any]:
-    """The spec as JSON values, its files by their names alone: a model folder is made to be shared."""
+    """The spec as JSON values with bare file names, as a model folder that is shared must not reveal local paths."""
     content: dict[str, Any] = spec.model_dump(mode="json")
     for split in ("train", "dev", "test", "mismatched"):
         content["data"][split] = [Path(file).name for file in content["data"][split]]
@@ -81,14 +81,14 @@ def _without_paths(spec: TrialSpec) -> dict[str, Any]:
 
 
 def _tokenizer(spec: TrialSpec) -> Any:
-    """The trial's tokenizer; if the trial lower-cased its words, a tokenizer that does so itself."""
+    """The trial's tokenizer; it lower-cases its input itself if the trial lower-cased its words."""
     tokenizer: Any = load_tokenizer(spec.model, TASKS[spec.task].head)
     if not spec.lowercase:
         return tokenizer
     backend = copy.deepcopy(tokenizer.backend_tokenizer)
     before = [backend.normalizer] if backend.normalizer is not None else []
     backend.normalizer = normalizers.Sequence([normalizers.Lowercase(), *before])
-    # Not the model's own class, which would rebuild the normaliser from its settings.
+    # The model's own tokenizer class would rebuild the normaliser from its settings and so lose the lower-casing.
     return PreTrainedTokenizerFast(
         tokenizer_object=backend,
         model_max_length=tokenizer.model_max_length,

@@ -1,4 +1,4 @@
-"""Addresses of the server beside its pages: files of what they show, and rows of the grid of trials."""
+"""Routes of the server other than its pages: files with what the pages show, and the rows of the grid of trials."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from dashboards.views.trials import trials_csv, trials_on_paper
 from trials.errors import NothingMatchedError
 
 _NO_SWEEP = "The store has no sweep yet."
-_MOST_FILES = 3  # that are made or waited for at a time; further visitors are told to come back
-_RETRY_S = 10
+_MOST_FILES = 3  # files being made or waited for at a time; further requests are answered 503
+_RETRY_S = 10  # seconds after which a refused client should try again
 
 
 class FileQueue:
-    """Files that take seconds, made one at a time, so that pages stay fast; few wait, and only as long as they do."""
+    """Makes files that take seconds one at a time, so that pages stay fast; at most `_MOST_FILES` requests queue."""
 
     def __init__(self) -> None:
         self._places = threading.BoundedSemaphore(_MOST_FILES)
         self._turn = threading.Lock()
 
     def queued(self, view: Callable[..., Response]) -> Callable[..., Response]:
-        """A view that answers 503 where too many wait, and makes nothing for HEAD or for who has left."""
+        """Wrap a view: it answers 503 if the queue is full, and makes no file for HEAD or a client that has gone."""
 
         @functools.wraps(view)
         def answered(**values: str) -> Response:
@@ -61,7 +61,7 @@ def _busy() -> Response:
 
 
 def add_exports(app: dash.Dash, cache: PageCache) -> None:
-    """Routes for files of what a page shows, addressed by the page's own query."""
+    """Add the routes of files with what a page shows; they take the page's own query string."""
 
     def export(name: str, kind: str) -> Response:
         part = PARTS.get(name)
@@ -100,7 +100,7 @@ def add_exports(app: dash.Dash, cache: PageCache) -> None:
         return Response(text, mimetype="text/html", headers=named)
 
     def answers() -> Response:
-        """The answers of a sweep in a line, for the list of sweeps, which asks as its page does."""
+        """The answers of a sweep on one line, which the list of sweeps requests for each of its rows."""
         query, _ = parse_query(asked_search())
         return Response(in_short(answers_of_sweep(cache.snapshot(), query)), mimetype="text/plain")
 
@@ -112,10 +112,10 @@ def add_exports(app: dash.Dash, cache: PageCache) -> None:
 
 
 def add_trials(app: dash.Dash, cache: PageCache) -> None:
-    """Routes of the rows of the grid of trials."""
+    """Add the routes with the rows of the grid of trials, as CSV and JSON."""
 
     def trials(kind: str) -> Response:
-        """The rows that the grid of trials shows, to save or to print."""
+        """The rows that the grid of trials shows: CSV to save, or JSON to print."""
         selection = cache.select(asked_search())
         if selection.sweep is None:
             return not_found(_NO_SWEEP)

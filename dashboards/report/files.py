@@ -1,4 +1,4 @@
-"""A report in one folder, HTML, tables and pictures, and one figure or its table as a file, as a page shows it."""
+"""Write a whole report (HTML, tables and pictures) into a folder, or a single figure or table of a page as a file."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from trials.errors import ConfigError, MissingError, NothingMatchedError
 
 
 def export_figure(frames: Frames, name: str, url: str, path: Path) -> tuple[str, ...]:
-    """Write a figure or its table, as the page of this address shows it; the format follows the extension of `path`.
+    """Write a figure or its table as the page at `url` shows it; the format follows the extension of `path`.
 
     Returns:
-        A notice for everything in the address that could not be followed.
+        A notice for each part of the address that could not be followed.
 
     Raises:
         ConfigError: no such part or format, or the file cannot be written.
@@ -45,8 +45,8 @@ class DrawnPart(NamedTuple):
     """A part as a page shows it.
 
     Attributes:
-        source: What it was made from, in a line.
-        notices: One for everything in the address that could not be followed.
+        source: What it was made from, on one line.
+        notices: One notice for each part of the address that could not be followed.
     """
 
     part: Part[Any]
@@ -56,13 +56,13 @@ class DrawnPart(NamedTuple):
 
 
 def drawn_part(frames: Frames, name: str, url: str) -> DrawnPart:
-    """Draw a part. Raises ConfigError and NothingMatchedError as `export_figure`."""
+    """Draw a part as the page at `url` shows it. Raises ConfigError and NothingMatchedError as `export_figure` does."""
     part = PARTS.get(name)
     if part is None:
         raise ConfigError(f"{name}: no such figure. Known: {', '.join(PARTS)}.")
     query, notices = parse_query(urlsplit(url).query if "?" in url else url)
     selection = select(frames.refresh(), query)
-    drawn = compute(part, selection, LIGHT)  # as every file is
+    drawn = compute(part, selection, LIGHT)  # files are always in the light theme
     if drawn.why_empty:
         raise NothingMatchedError(f"{name}: {drawn.why_empty}")
     return DrawnPart(part, drawn, provenance(part.shows(selection)), (*notices, *selection.notices))
@@ -88,7 +88,7 @@ def _content(part: Part[object], drawn: Drawn, path: Path, source: Provenance) -
         return renderer.picture(drawn.figure, kind, part.name, source.line)
 
 
-_MOST_ROWS = 30  # of a LaTeX table, which may have several blocks and cannot break between pages
+_MOST_ROWS = 30  # a LaTeX table may have several blocks but cannot break between pages
 
 
 class Written(NamedTuple):
@@ -112,9 +112,9 @@ def write_report(
     pictures: bool = True,
     progress: Steps = lambda name, done, total: None,
 ) -> Written:
-    """Write the report of a sweep; existing files with the same names are replaced. `progress` is told how far it is.
+    """Write the report of a sweep and replace files of the same names. `progress` receives a step, its number, a total.
 
-    Without a Chromium, everything but SVG, PDF and PNG is written.
+    Without Chromium everything except the SVG, PDF and PNG files is written.
 
     Raises:
         NothingMatchedError: the store has no such sweep.
@@ -130,8 +130,8 @@ def write_report(
 
 
 def write_files(folder: Path, files: Mapping[str, bytes], pictures: Iterable[tuple[str, bytes]]) -> Written:
-    """Write files by their names within a folder, the HTML first, and the pictures if there is a Chromium. Raises
-    ConfigError.
+    """Write `files` (content by path below `folder`, the HTML first), and the pictures if Chromium is installed.
+    Raises ConfigError: the folder cannot be written.
     """
     no_pictures = ""
     try:

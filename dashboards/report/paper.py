@@ -1,6 +1,6 @@
-"""What a paper takes from a sweep: one table that fits a column, and the first figure in the widths of a page.
+"""The table and figures for a paper: one table that fits a column, and the first figure at column and page width.
 
-A row is a setting: what is frozen, seeds, score with its standard deviation over seeds, loss with its interval, saving.
+Each row is a setting: what it freezes, its seeds, score with standard deviation over seeds, loss with interval, saving.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ from dashboards.views.kit.drawing import LIGHT, LOOKS, Figure
 from dashboards.views.kit.part import EmptyPartError, compute
 from dashboards.views.losses import LOSSES
 
-COLUMN_PIXELS, PAGE_PIXELS = 317, 662  # 3.3 and 6.9 inches, at 96 in an inch
-_LETTERS, _RIGHT = 11, 24  # pixels: 8 points; beside the panel stands the tolerance, and no handle
+COLUMN_PIXELS, PAGE_PIXELS = 317, 662  # 3.3 and 6.9 inches, at 96 pixels per inch
+_LETTERS, _RIGHT = 11, 24  # pixels: text of 8 points; a right margin that holds the label of the tolerance only
 _WIDTHS = {"column": (LOOKS["light-narrow"], COLUMN_PIXELS), "page": (replace(LIGHT, printed=True), PAGE_PIXELS)}
 
 
 def paper_table(selection: Selection) -> pd.DataFrame:
     """One row per setting, the baseline first; shares in percent, losses in points, positive where freezing is worse.
 
-    Columns: the train size if there are several, `frozen`, `seeds`, `<metric> (%)`, `sd (points)`, those of
+    Columns: the train size if there are several, `frozen`, `seeds`, `<metric> (%)`, `sd (points)`, the columns of
     `loss_columns`, `<cost> saved (%)`.
 
     Raises:
-        EmptyPartError: There is no answer, so no loss has an interval that decides.
+        EmptyPartError: There is no answer, so no setting has a loss with an interval.
     """
     answers = answers_of_page(selection).answers
     if not answers:
         raise EmptyPartError("There is no setting to compare with the baseline.")
     losses = pd.concat([settings_of(answer) for answer in answers])[["cell", "loss", "low", "high", "saved"]]
-    scores = cells_of(selection).table.drop(columns=["low", "high"])  # over seeds alone
+    scores = cells_of(selection).table.drop(columns=["low", "high"])  # these ends are over seeds alone
     table = scores.merge(losses, on="cell", how="left")
     is_baseline = table["cell"] == table["baseline"]
-    table.loc[is_baseline, ["loss", "saved"]] = 0.0  # of itself
+    table.loc[is_baseline, ["loss", "saved"]] = 0.0  # against itself
     table = table[is_baseline | table["cell"].isin(losses["cell"])]
     columns = setting_columns(table)
     several = table["train_size"].nunique() > 1
@@ -57,7 +57,7 @@ def paper_table(selection: Selection) -> pd.DataFrame:
 
 
 def paper_files(selection: Selection, key: str, title: str, source: str) -> Iterator[tuple[str, bytes]]:
-    """The table as CSV, and as LaTeX (booktabs) that fits a column; none where there is no answer."""
+    """(path, content) of the table as CSV and as LaTeX (booktabs) that fits a column; nothing without an answer."""
     try:
         table = paper_table(selection)
     except EmptyPartError:
@@ -74,7 +74,7 @@ def paper_files(selection: Selection, key: str, title: str, source: str) -> Iter
 
 
 def _in_words(table: pd.DataFrame) -> pd.DataFrame:
-    """The table with a score and its deviation in one cell, and a loss and its interval."""
+    """The table as text, with the score and its deviation in one cell, and the loss and its interval in another."""
     score, deviation = (table.iloc[:, table.columns.get_loc("sd (points)") + offset] for offset in (-1, 0))
     ends = zip(table["loss (points)"], table["from (points)"], table["to (points)"], strict=True)
     named = table.assign(frozen=[getattr(name, "squares", "") or str(name) for name in table["frozen"]])
@@ -97,10 +97,10 @@ def _number(value: float) -> str:
 
 
 class PaperFigure(NamedTuple):
-    """The first figure in one width of a page.
+    """The first figure at one of the widths of a paper.
 
     Attributes:
-        width: In CSS pixels.
+        width: Width in CSS pixels.
     """
 
     name: str
@@ -109,7 +109,7 @@ class PaperFigure(NamedTuple):
 
 
 def paper_figures(selection: Selection, key: str) -> Iterator[PaperFigure]:
-    """Loss against saving, as wide as a column and as a page; none where there is nothing to draw."""
+    """Loss against saving, as wide as a column and as a page; nothing if there is nothing to draw."""
     for word, (look, width) in _WIDTHS.items():
         drawn = compute(LOSSES, selection, look)
         if drawn.figure is not None and not drawn.why_empty:

@@ -1,6 +1,6 @@
-"""Which labels are confused and how entities are wrong, counted in stored predictions, and how freezing changes that.
+"""Count confused labels and wrong entities in stored predictions, and show how freezing changes these counts.
 
-A setting is compared with its baseline: the one that the address names, else that of the answer.
+The setting that the address names, or else the one that the answer is about, is compared with its baseline.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from orchestrator.analysis.freeze_names import FreezeName
 from orchestrator.config.quantities import counted
 from trials.metrics.spans import PREFIXES, spans
 
-CUT_OFF = "(cut off)"  # for words beyond the maximum input length, which have no prediction
+CUT_OFF = "(cut off)"  # the label of words beyond the maximum input length, which have no prediction
 Ids = npt.NDArray[np.int64]
 
 
@@ -47,7 +47,7 @@ class PredictedLabels(NamedTuple):
 
     Attributes:
         gold, predicted: (words,) ids into `names`; -1 for no prediction.
-        starts: (sentences,) index of each one's first word.
+        starts: (sentences,) index of each sentence's first word.
     """
 
     names: tuple[str, ...]
@@ -75,7 +75,7 @@ class EntityErrors(NamedTuple):
 
 
 def predictions_of(snapshot: Snapshot, trials: pd.DataFrame, split: str) -> dict[str, PredictedLabels]:
-    """The stored predictions of some trials by `trial_id`; trials without any are left out. Raises StoreError."""
+    """The stored predictions by `trial_id`, without the trials that have none. Raises StoreError."""
     rows = snapshot.few["predictions"].of(trials)
     rows = rows.filter(pc.equal(rows["split"], split))
     ids = rows["trial_id"].unique().to_pylist()
@@ -97,7 +97,7 @@ def _ids(labels: pa.Array, names: pa.Array) -> Ids:
 
 
 def confusion(labels: PredictedLabels) -> pd.Series:
-    """Counts by (`gold`, `predicted`)."""
+    """Number of words, indexed by `gold` and `predicted` label."""
     names = np.array([*labels.names, CUT_OFF], dtype=object)  # -1 indexes the last
     n = len(names)
     counts = np.bincount((labels.gold % n) * n + labels.predicted % n, minlength=n * n)
@@ -112,7 +112,7 @@ def has_spans(labels: PredictedLabels) -> bool:
 
 
 def entity_errors(labels: PredictedLabels) -> EntityErrors:
-    """Counts of entity errors; spans are strict IOB2, as in the scores.
+    """Counts of entity errors; spans are read as strict IOB2, as they are for the scores.
 
     Spans are matched one to one in this order: same type and boundaries; same boundaries; same type and a shared word,
     from left to right. Spans that share only a word count as one missed and one spurious span.
@@ -121,7 +121,7 @@ def entity_errors(labels: PredictedLabels) -> EntityErrors:
     size = len(labels.gold) + 1
     ours, theirs = (
         side[:, 1] * size + side[:, 2] for side in (gold_spans, predicted_spans)
-    )  # a number for each start and end
+    )  # one integer for each pair of start and end
     _, ours_common, to = np.intersect1d(ours, theirs, assume_unique=True, return_indices=True)
     correct = int((gold_spans[ours_common, 0] == predicted_spans[to, 0]).sum())
     gold, predicted = np.delete(gold_spans, ours_common, axis=0), np.delete(predicted_spans, to, axis=0)
@@ -130,7 +130,7 @@ def entity_errors(labels: PredictedLabels) -> EntityErrors:
 
 
 def _common(gold: Ids, predicted: Ids) -> int:
-    """How many spans (type, start, end) of one type, in order, share a word with one of the other side, one to one."""
+    """The number of one-to-one pairs of a gold and a predicted span, both (type, start, end) in order, that overlap."""
     count = i = j = 0
     ours, theirs = gold[:, 1:].tolist(), predicted[:, 1:].tolist()
     while i < len(ours) and j < len(theirs):
@@ -144,7 +144,7 @@ def _common(gold: Ids, predicted: Ids) -> int:
 
 
 def at_answer(selection: Selection) -> Selection:
-    """The selection with the setting that is recommended, or else that the answer speaks of, where none is named."""
+    """The selection; if it names no setting, with the one that is recommended, or else that the answer is about."""
     query, url_query = selection.query, selection.url_query
     if url_query.freeze or selection.sweep is None:
         return selection
@@ -162,8 +162,8 @@ class ComparedCells(NamedTuple):
 
     Attributes:
         name: What the cell freezes, spelled out.
-        depth, n_layers: Of the cell.
-        trials: Completed trials of both.
+        depth, n_layers: How many layers the cell freezes, and how many the encoder has.
+        trials: The completed trials of the cell and of its baseline.
     """
 
     cell: str
@@ -182,9 +182,9 @@ class ComparedCells(NamedTuple):
 
 
 def compared_cells(selection: Selection) -> ComparedCells:
-    """The cell of the freeze that `at_answer` selects, else the deepest, at the largest train size where it completed.
+    """The cell of the freeze that `at_answer` selects, or else of the deepest one, at the largest train size it has.
 
-    Raises EmptyPartError.
+    Raises EmptyPartError: the cell or its baseline has no completed trial.
     """
     selection = at_answer(selection)
     done = selection.completed
@@ -207,14 +207,14 @@ def compared_cells(selection: Selection) -> ComparedCells:
 
 
 def first_seeds(trials: pd.DataFrame, at_most: int) -> pd.DataFrame:
-    """The trials of the lowest `seed`; seeds that both values of `cell` have come first."""
+    """The trials of at most `at_most` values of `seed`: first those that both cells have, then the lowest."""
     cells = trials.groupby("seed")["cell"].nunique()
     order = cells.reset_index().sort_values(["cell", "seed"], ascending=[False, True])["seed"].head(at_most)
     return trials[trials["seed"].isin(order)]
 
 
-SEEDS = 5  # of each cell
-MAX_LABELS = 30  # rows; the last stands for all rarer labels
+SEEDS = 5  # of each cell are pooled
+MAX_LABELS = 30  # rows of their own; the rarer labels share one more
 OTHERS = "(others)"
 Matrix = npt.NDArray[np.float64]
 
@@ -223,8 +223,8 @@ class Confusion(NamedTuple):
     """Row-normalised confusion matrices of a cell and its baseline.
 
     Attributes:
-        labels: Of the rows, the most frequent gold label first; the last may stand for all rarer ones.
-        columns: Of the columns: `labels`, and `CUT_OFF` if any word has no prediction.
+        labels: The rows, the most frequent gold label first; the last may stand for all rarer ones.
+        columns: The columns: `labels`, then `CUT_OFF` if any word has no prediction.
         counts, baseline: (labels, columns) counts of the cell and of the baseline, summed over seeds.
     """
 
@@ -253,7 +253,7 @@ def _normalised(counts: Matrix) -> Matrix:
 
 
 def prepare_confusion(selection: Selection) -> Confusion:
-    """Pooled over at most `SEEDS` seeds of each cell that have stored predictions."""
+    """Confusion counts, pooled over at most `SEEDS` seeds of each cell that have stored predictions."""
     cells, split = compared_cells(selection), selection.query.split
     trials = first_seeds(cells.trials, SEEDS)
     predictions = predictions_of(selection.snapshot, trials, split)
@@ -278,7 +278,7 @@ def _pooled(counts: Sequence[pd.Series]) -> pd.Series:
 
 
 def _labels(pooled: Sequence[pd.Series]) -> tuple[tuple[str, ...], tuple[str, ...], int]:
-    """(labels of the rows, labels of the columns, number of labels combined into one)."""
+    """The labels of the rows, those of the columns, and the number of rare labels that share one row."""
     support = pd.concat([counts.groupby("gold").sum() for counts in pooled]).groupby(level=0).sum()
     guessed = {label for counts in pooled for label in counts.index.get_level_values("predicted")}
     order = sorted(support.index, key=lambda label: (-support[label], label))
@@ -374,7 +374,7 @@ class Entities(NamedTuple):
 
 
 def prepare_entities(selection: Selection) -> Entities:
-    """Over at most `SEEDS` seeds of each cell that have stored predictions."""
+    """Entity errors of at most `SEEDS` seeds of each cell that have stored predictions."""
     cells, split = compared_cells(selection), selection.query.split
     trials = first_seeds(cells.trials, SEEDS)
     predictions = predictions_of(selection.snapshot, trials, split)

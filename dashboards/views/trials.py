@@ -1,7 +1,7 @@
-"""Trials: which trials are there? A grid that the server sorts and filters, so that a page only holds visible rows.
+"""The page Trials: a grid of all trials that the server sorts and filters, so that the browser holds visible rows only.
 
-How it is sorted and filtered and which columns it shows is in the address, as everything else: what AG Grid asks for is
-done to a frame.
+As on every page, the address holds the state: here sort, filters and columns. AG Grid's requests for rows are answered
+from a pandas frame.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from trials.escaping import markdown
 from trials.metrics.metric import metric_label
 from trials.spec import Seeds
 
-MOST_CONDITIONS, MOST_SORTS = 20, 10  # of a request; each is a pass over all rows
+MOST_CONDITIONS, MOST_SORTS = 20, 10  # per request, as each takes a pass over all rows
 
 
 class Sent(BaseModel):
-    """Something that AG Grid sends, whose names are in camel case there."""
+    """A value that AG Grid sends; it writes the names in camel case."""
 
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
 
@@ -70,7 +70,7 @@ _FILTERS = TypeAdapter[dict[str, Filter]](Filters)
 
 
 def sorted_rows(rows: pd.DataFrame, model: Sequence[Sort]) -> pd.DataFrame:
-    """The rows ordered by each `col_id`, the first first; a name that is no column is ignored."""
+    """The rows, ordered by the first `col_id`, then the second and so on; names that are no columns are ignored."""
     keys = [(sort.col_id, sort.sort == "asc") for sort in model if sort.col_id in rows]
     if not keys:
         return rows
@@ -78,8 +78,8 @@ def sorted_rows(rows: pd.DataFrame, model: Sequence[Sort]) -> pd.DataFrame:
 
 
 def found_rows(rows: pd.DataFrame, words: str) -> pd.DataFrame:
-    """The rows in which each of the words stands in some column of text; of the id of a trial the first four digits or
-    more, as each digit alone stands in most.
+    """The rows that contain every word in some text column. Of a trial's id a word has to be the beginning, at least
+    four digits long, as a single digit occurs in most ids.
     """
     for word in words.lower().split()[:MOST_CONDITIONS]:
         holds = rows["trial_id"].str.startswith(word) & (len(word) > 3)
@@ -92,8 +92,8 @@ def found_rows(rows: pd.DataFrame, words: str) -> pd.DataFrame:
 
 
 def grouped_rows(rows: pd.DataFrame) -> pd.DataFrame:
-    """A row per freeze of each corpus, model and train size: how many trials, the means of their numbers, and the text
-    in which they agree.
+    """One row per freeze, corpus, model and train size: the number of trials, the means of their numbers, and those
+    texts that are the same in all of them.
     """
     groups = rows.groupby(_GROUPED_BY, sort=False, dropna=False)
     scored = zip(groups["score"].count(), groups.size(), strict=True)
@@ -106,13 +106,13 @@ def grouped_rows(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _in_order(values: pd.Series) -> pd.Series:
-    """Numbers by size, also where they are text, as seeds are; else text."""
+    """Sort keys: numbers if all values are numbers, even those written as text (such as seeds); else text."""
     numbers = pd.to_numeric(values, errors="coerce")
     return numbers if numbers.notna().sum() == values.notna().sum() else values.astype(str)
 
 
 def filtered_rows(rows: pd.DataFrame, model: Mapping[str, Filter]) -> pd.DataFrame:
-    """The rows that fulfil the filter of each column, by name in `model`; a name that is no column is ignored."""
+    """The rows that pass every filter in `model`, by column name; names that are no columns are ignored."""
     for name, wanted in model.items():
         if name in rows:
             rows = rows[_matches(rows[name], wanted)]
@@ -120,7 +120,7 @@ def filtered_rows(rows: pd.DataFrame, model: Mapping[str, Filter]) -> pd.DataFra
 
 
 def _matches(values: pd.Series, wanted: Filter) -> pd.Series:
-    """Which values fulfil a column's filter, all of its conditions or any."""
+    """Which values pass a column's filter: all of its conditions with AND, any of them with OR."""
     masks = [_fulfils(values, condition, wanted.filter_type) for condition in wanted.conditions or [wanted]]
     joined = masks[0]
     for mask in masks[1:]:
@@ -163,14 +163,14 @@ def _compared(values: pd.Series, kind: str, value: float, to: object) -> pd.Seri
 
 
 def sort_of(text: str) -> list[Sort]:
-    """Columns and directions of `score.desc,seed.asc`; the best first where the address names none."""
+    """The columns and directions in text such as `score.desc,seed.asc`; the best score first if it names none."""
     pairs = [part.rpartition(".") for part in text.split(",", MOST_SORTS)[:MOST_SORTS] if part]
     sorts = [Sort(col_id=name, sort=way) for name, _, way in pairs if name and way in ("asc", "desc")]
     return sorts or [Sort(col_id="score", sort="desc")]
 
 
 def filters_of(text: str) -> dict[str, Filter]:
-    """The filters of the address, as AG Grid's JSON; none where it is not that."""
+    """The filters that the address holds as AG Grid's JSON; none if it is not valid."""
     try:
         return _FILTERS.validate_python(json.loads(text)) if text else {}
     except (ValueError, ValidationError, RecursionError):
@@ -184,9 +184,9 @@ class GridColumn(NamedTuple):
     """How a column of the grid is shown.
 
     Attributes:
-        scale: How many of its unit make one of the store's; None for what is no number.
-        form: Of its numbers, as of d3.
-        pixels: Its least width.
+        scale: Factor from the store's unit to the column's (100 from a share to percent); None if it holds no numbers.
+        form: Format of its numbers, in d3's notation.
+        pixels: Minimum width.
     """
 
     label: str
@@ -215,17 +215,17 @@ COLUMNS = {
     "peak_memory_bytes": GridColumn("peak memory (MiB)", 2**-20, ",.1f"),
     "device": GridColumn("device"),
 }
-_SETTING = GridColumn("")  # of a setting in which trials differ
+_SETTING = GridColumn("")  # a column for a setting in which trials differ
 _GROUPED_BY = ["freeze", "corpus", "model", "train_size"]
 _AVERAGED = [name for name, column in COLUMNS.items() if column.scale is not None and name not in _GROUPED_BY]
 _LINKS = ("picked", "compare")  # columns that only the page has
-_MOST_PRINTED = 2000  # rows, about 40 pages
+_MOST_PRINTED = 2000  # rows, which fill about 40 printed pages
 _ALWAYS = (*_LINKS, "trial_id", "score", "freeze", "seed", "state")
 _STATES = {"completed or pruned": ["completed", "pruned"], "not ended": ["running", "planned", "missing"]}
 
 
 class RowsRequest(Sent):
-    """Which rows the grid needs."""
+    """The rows that the grid asks for: a range of row numbers, filters and sort order."""
 
     start_row: int | None = None
     end_row: int | None = None
@@ -234,7 +234,7 @@ class RowsRequest(Sent):
 
 
 def trials_content(selection: Selection) -> Any:
-    """The bar that leads to the comparison of ticked trials, the chooser of columns, and the grid."""
+    """The bar with a link that compares the ticked trials, the column chooser, and the grid."""
     selection = listed(selection)
     columns = _columns(selection)
     shown = _shown(selection, columns)
@@ -265,7 +265,7 @@ def trials_content(selection: Selection) -> Any:
 
 
 def _grid(selection: Selection) -> Any:
-    """The grid, empty until it asks for rows."""
+    """The grid, which is empty until its first request for rows is answered."""
     columns = _columns(selection)
     shown, sorts = _shown(selection, columns), {sort.col_id: sort.sort for sort in sort_of(selection.query.sort)}
     order = list(sorts)
@@ -305,7 +305,7 @@ def _grid(selection: Selection) -> Any:
 
 
 def _columns(selection: Selection) -> dict[str, str]:
-    """All columns that hold anything, by name; the names of the scores are those of the metric."""
+    """The labels of all columns that are not empty, by name; the labels of scores name the metric."""
     trials = selection.trials
     froze = froze_by(trials, "trial_id")
     absent = set() if froze else {"froze"}
@@ -322,7 +322,7 @@ def _columns(selection: Selection) -> dict[str, str]:
 
 
 def _shown(selection: Selection, columns: Mapping[str, str]) -> list[str]:
-    """The columns that the address names, else those in which the trials differ."""
+    """The columns that the address names; if it names none, those in which the trials differ."""
     if wanted := selection.query.columns:
         return [name for name in columns if name in wanted or name in ("picked", "trial_id")]
     trials = selection.trials
@@ -378,7 +378,7 @@ def answer_rows(selection: Selection, request: RowsRequest) -> dict[str, Any]:
 
 
 def _comparisons(selection: Selection, page: pd.DataFrame) -> list[str]:
-    """For each row a link that compares it with its baseline of the same seed; empty where there is none."""
+    """For each row, a Markdown link that compares it with its baseline's trial of the same seed; empty without one."""
     assert selection.sweep is not None
     rows, every = selection.trials.loc[page.index], selection.sweep.trials
     at_baseline = every[every["cell"].isin(rows["baseline"])]
@@ -393,7 +393,7 @@ def _comparisons(selection: Selection, page: pd.DataFrame) -> list[str]:
 
 
 def _trials_of(group: Any, url_query: PageQuery) -> PageQuery:
-    """The page with the trials of a row of `grouped_rows`."""
+    """The query of the page that lists the trials behind a row of `grouped_rows`."""
     kinds = {name: "text" if COLUMNS[name].scale is None else "number" for name in _GROUPED_BY}
     same = {
         name: {"filterType": kind, "type": "equals", "filter": getattr(group, name)} for name, kind in kinds.items()
@@ -407,12 +407,12 @@ def trials_csv(selection: Selection) -> str:
 
 
 def trials_on_paper(selection: Selection) -> str:
-    """The same as JSON, from which the browser makes the table that it prints in place of the grid."""
+    """The same rows as JSON, from which the browser builds the table that it prints in place of the grid."""
     return plain_rows(_listed_rows(selection), _MOST_PRINTED)
 
 
 def _listed_rows(selection: Selection) -> pd.DataFrame:
-    """All rows, sorted and filtered as the address says, with the columns that it shows."""
+    """All rows, sorted and filtered as the address says, with the columns that the page shows."""
     selection = listed(selection)
     columns = _columns(selection)
     shown = [name for name in _shown(selection, columns) if name not in _LINKS]
@@ -444,7 +444,7 @@ def _rows(selection: Selection) -> pd.DataFrame:
 
 
 def add_trial_callbacks(app: dash.Dash, select: Callable[[str], Selection]) -> None:
-    """Answer the grid's requests for rows; ticks, sort, filters and columns go into the address, in the browser."""
+    """Answer the grid's requests for rows; the browser writes ticks, sort, filters and columns to the address."""
     for function, inputs in (
         ("pick", [Input(GRID, "cellValueChanged")]),
         ("arrange", [Input(GRID, "filterModel"), Input(GRID, "columnState"), Input("trials-columns", "value")]),

@@ -1,18 +1,18 @@
-"""What a sweep has decided so far: one interval for the loss of each setting, and all that is read off it.
+"""Decide what to freeze, from one interval for the loss of each setting.
 
 A freeze is recommended for what it saves, if it loses no more than the tolerance. So a setting qualifies if
 
-- it saves at least the plan's `min_saving` of the cost that the person cares for,
-- the upper end of its loss, over seeds and sentences, is within the tolerance (`looks`: at most 5 % of sweeps
-  show any such loss where it is truly larger, at however many looks),
-- it does not collapse more often than its baseline, as far as can be seen, and all of its runs together, collapsed ones
-  included, pass too (`losses`),
+- it saves at least the plan's `min_saving` of the cost that the user cares about,
+- the upper end of the interval of its loss, over seeds and sentences, is within the tolerance (`looks`: in at most 5 %
+  of sweeps is a truly larger loss shown to be within it, at however many looks),
+- it does not collapse significantly more often than its baseline, and the mean over all of its runs, collapsed ones
+  included, passes too (`losses`),
 
-and the one that saves most is recommended. A verdict on a setting follows from its own interval alone. If the baseline
-itself has not learned the task, there is neither an interval nor a recommendation. An interval never leaves what the
-score can be, and where it spans more than half of that, nothing is known yet, and is said so in place of it.
+and of those that qualify the one that saves most is recommended. The verdict on a setting follows from its own interval
+alone. If the baseline itself has not learned the task, there is neither an interval nor a recommendation. An interval
+is cut to the possible range of the score; if it spans more than half of that range, the reason why stands in its place.
 
-`make calibration` measures what this holds, from stores to answers.
+`make calibration` measures how often such decisions are wrong, from simulated stores to answers.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ _MISSING = tuple(field.name for field in fields(Further))
 
 
 class TradeOff(NamedTuple):
-    """What a tolerance buys.
+    """A setting that a larger tolerance would make the recommendation.
 
     Attributes:
-        tolerance: The smallest one, in points, at which this setting is recommended with the data at hand.
-        cell, freeze: Its id and what it freezes.
-        saved: Share of the plan's cost.
-        loss: Mean loss in points.
+        tolerance: The smallest tolerance, in points, at which the trials so far recommend this setting.
+        cell, freeze: Its id, and what it freezes.
+        saved: The share of the plan's cost that it saves.
+        loss: Its mean loss in points.
     """
 
     tolerance: float
@@ -69,13 +69,13 @@ class TradeOff(NamedTuple):
 
 @dataclass(frozen=True)
 class Baseline:
-    """What the baseline has learned.
+    """What the baseline, which freezes nothing, has learned.
 
     Attributes:
-        score: Mean over its completed runs, in points; NaN without any.
-        constant: Score of the best constant prediction, likewise; NaN if it was not recorded.
-        has_learned: Whether its score is shown to be above that; True where nothing is known.
-        diverged: How many of its trials ended as their loss was no number, and how many trials it has.
+        score: Its mean score over completed runs, in points; NaN if there are none.
+        constant: The mean score of the best constant prediction, in points; NaN if it was not recorded.
+        has_learned: Whether its score is shown to be above `constant`; True if that cannot be told.
+        diverged: How many of its trials ended because their loss was not finite, and how many trials it has.
     """
 
     score: float
@@ -86,14 +86,14 @@ class Baseline:
 
     @property
     def gain(self) -> float:
-        """Points above the constant prediction: a loss of so many leaves nothing of what was learned. Infinite where
-        it is not known.
+        """Points above the constant prediction; a loss of as many gives up everything that was learned. Infinite if
+        either score is unknown.
         """
         gain = self.score - self.constant
         return gain if np.isfinite(gain) else np.inf
 
     def is_vacuous(self, tolerance: float) -> bool:
-        """Whether a question within so many points says nothing: nothing was learned, or all of it is given up."""
+        """Whether a question with this tolerance (points) is void: nothing was learned, or it gives up all of it."""
         return not self.has_learned or tolerance >= self.gain - ROUNDING
 
 
@@ -102,32 +102,32 @@ class Decision:
     """The decisions of one question: the settings that share a baseline.
 
     Attributes:
-        cost: What freezing should save, a key of `record.SAVED`.
-        looks: When losses are looked at; the intervals hold at all of these.
-        n_layers: Encoder layers; None if unknown.
-        tail: Chance beyond each end that every setting was given, before looks.
-        method: How the intervals of several settings hold together, in words; empty for a single one.
-        table: One row a setting but the baseline, in order of first appearance. Losses are in points,
-            positive where the setting is worse than the baseline.
+        cost: The cost that freezing should save, a key of `record.SAVED`.
+        looks: The seed counts at which losses are looked at; the intervals hold at all of them together.
+        n_layers: Number of encoder layers; None if unknown.
+        tail: Error probability beyond each end of a setting's interval, before it is spread over looks.
+        method: How the intervals of several settings are made to hold jointly, in words; empty for a single one.
+        table: One row per setting except the baseline, in order of first appearance. Losses are in points,
+            positive if the setting is worse than the baseline.
 
-            Of its loss: `cell`, `baseline`, `group`, `freeze` (the label of `freeze_spec`), `freeze_spec`, `n_pairs`
+            On its loss: `cell`, `baseline`, `group`, `freeze` (the label of `freeze_spec`), `freeze_spec`, `n_pairs`
             (pairs that the interval rests on), `n_run` (pairs, collapsed ones included), `n_baseline` (the baseline's
             completed trials), `n_sentences` (Int64, NA where it is over seeds alone), `n_documents` (Int64, NA where
-            unknown), `n_folds` (Int64, NA without a cross-validation), `loss` (mean), `median`, `std` (over seeds),
-            `low`, `high` (**the** interval; NaN where there is none), `why_none` (why; else empty), `so_far` (loss of
-            each seed, a tuple).
+            unknown), `n_folds` (Int64, NA without cross-validation), `loss` (mean), `median`, `std` (over seeds),
+            `low`, `high` (**the** interval; NaN if there is none), `why_none` (the reason; else empty), `so_far` (the
+            losses by seed, a tuple).
 
-            Read off the interval: `verdict` (at the plan's tolerance, see `two_way.Verdict`), `difference`
-            (`Difference`: of the baseline at all), `qualifies`. Beside it, `chance`: of what is not decided, how likely
-            it is within the tolerance (`two_way.chance_within`; NaN elsewhere), which decides nothing.
+            Read off the interval: `verdict` (at the plan's tolerance, see `two_way.Verdict`), `difference` (from the
+            baseline, see `Difference`), `qualifies`. Beside these, `chance`: if not decided, the probability that the
+            loss is within the tolerance (`two_way.chance_within`; NaN otherwise), which decides nothing.
 
-            Of collapses: `collapsed`, `runs`, `possible` (bound on their share), `baseline_collapsed`,
-            `baseline_runs`, `collapses` (a sentence), `excess_p` (of Fisher's test), `loss_all`, `high_all`
-            (mean loss over all runs, and its upper end), `barred` (why collapses bar it; else empty),
+            On collapses: `collapsed`, `runs`, `possible` (upper bound on their share), `baseline_collapsed`,
+            `baseline_runs`, `collapses` (a sentence), `excess_p` (p value of Fisher's test), `loss_all`, `high_all`
+            (mean loss over all runs, and its upper end), `barred` (why collapses rule it out; else empty),
             `broken` (trials without a score).
 
-            Of savings: `saved`, `saved_low`, `saved_high` (shares of the plan's cost), `note`, `worth_having` (whether
-            it saves `min_saving`; unknown counts as no), `in_budget`, `froze` (in words).
+            On savings: `saved`, `saved_low`, `saved_high` (shares of the plan's cost), `note`, `worth_having` (whether
+            it saves `min_saving`; unknown counts as no), `in_budget`, `froze` (what a rule froze, in words).
     """
 
     plan: DecisionPlan
@@ -141,17 +141,17 @@ class Decision:
     estimate: Estimate
 
     def within(self, tolerance: float) -> Decision:
-        """The decisions at another tolerance, in points; the intervals stay."""
+        """The decisions at another tolerance, in points. The intervals do not change."""
         plan = replace(self.plan, tolerance=tolerance)
         return replace(self, plan=plan, table=with_verdicts(self.table, plan, self.baseline))
 
     @cached_property
     def missing(self) -> pd.DataFrame:
-        """What decides each row of `table`: `further_seeds`, `further_sentences`, `sentences_with_all_seeds` (Int64,
-        see `further_seeds.Further`), NA if nothing will, or if nothing is known of it; `seeds_share`, that of the
-        seeds in the variance of the mean.
+        """How much more data would decide each row of `table`: `further_seeds`, `further_sentences`,
+        `sentences_with_all_seeds` (Int64, see `further_seeds.Further`), NA if no amount would or it is unknown; and
+        `seeds_share`, the seeds' share of the variance of the mean.
 
-        Only who shows it pays for it: it takes as long as all else that is decided.
+        It is computed on demand, as it takes as long as all other decisions together.
         """
         is_known = self.table["verdict"].isin((WITHIN, BEYOND)) | (not self.baseline.has_learned)
         counts = np.full((len(_MISSING), len(is_known)), np.nan)
@@ -173,19 +173,19 @@ class Decision:
 
     @cached_property
     def trade_offs(self) -> tuple[TradeOff, ...]:
-        """What each tolerance buys, the smallest first: each setting that no other beats in both, as far as anybody
-        would ask (`_is_offered`).
+        """What each tolerance buys, the smallest first: the settings that no other beats in both tolerance and saving,
+        up to the tolerances that `_is_offered` allows.
         """
         return tuple(bought for bought in self._all_trade_offs if self._is_offered(bought))
 
     @property
     def n_beyond(self) -> int:
-        """Settings that only a tolerance beyond that would buy."""
+        """The number of settings that only tolerances beyond those of `trade_offs` would buy."""
         return len(self._all_trade_offs) - len(self.trade_offs)
 
     def _is_offered(self, bought: TradeOff) -> bool:
-        """Whether its tolerance is below what the baseline gains over a constant prediction and, unless it is met, at
-        most three times the one that was asked for, and at most what the deepest freeze loses, or that freeze's own.
+        """Whether a trade-off is listed. Its tolerance has to be below the baseline's gain over a constant prediction;
+        beyond the requested one, at most three times that and, but for the deepest freeze, at most what that loses.
         """
         requested = self.plan.tolerance
         if self.baseline.is_vacuous(bought.tolerance):
@@ -207,13 +207,13 @@ class Decision:
         for row in rows.sort_values(["needed", "saved"], ascending=[True, False]).to_dict("records"):
             if not bought or row["saved"] > bought[-1].saved + ROUNDING:
                 if row["needed"] >= POINTS:
-                    break  # that tolerates any loss
+                    break  # a tolerance of 100 points accepts any loss
                 bought.append(TradeOff(row["needed"], row["cell"], row["freeze_spec"], row["saved"], row["loss"]))
         return tuple(bought)
 
     @cached_property
     def candidates(self) -> pd.DataFrame:
-        """The rows `worth_having`, the largest `saved` first, then the least `needed`, the tolerance that buys one."""
+        """The rows `worth_having` and in budget: most `saved` first, then least `needed` (the tolerance it takes)."""
         table = self.table[self.table["worth_having"] & self.table["in_budget"]]
         table = table.assign(needed=_tolerance_needed(table), rank=-(table["saved"] / ROUNDING).round() * ROUNDING)
         return table.sort_values(["rank", "needed"], kind="stable").drop(columns="rank")
@@ -228,7 +228,7 @@ class Decision:
             return "freeze"
         if self.is_vacuous:
             return "not decided"
-        # Open is what a later look may still show; without a saving measured, all that has not run.
+        # A setting is open if a later look may still recommend it; if no saving is measured, until it has run at all.
         open_ones = table["in_budget"] & (table["worth_having"] | (table["saved"].isna() & (table["n_run"] == 0)))
         refused = (table["verdict"] == BEYOND) | (table["excess_p"] <= self.plan.error)
         if not (table["n_run"] > 0).any() or (open_ones & ~refused).any():
@@ -241,7 +241,7 @@ class Decision:
 
     @property
     def is_decided(self) -> bool:
-        """Whether a setting is recommended, or none will be."""
+        """Whether a setting is recommended, or it is shown that none will be."""
         return self.outcome not in ("not decided", "not learned")
 
     @property
@@ -256,33 +256,33 @@ class Decision:
 
     @cached_property
     def by_estimate(self) -> dict[str, Any] | None:
-        """The candidate that saves most of those whose mean loss is within the tolerance, shown to be or not."""
+        """The candidate that saves most among those whose mean loss is within the tolerance, whatever its interval."""
         within = self.candidates["loss"] <= self.plan.tolerance + ROUNDING
         likely = self.candidates[within & (self.candidates["barred"] == "")]
         return None if self.is_vacuous else _first(likely)
 
     @cached_property
     def open(self) -> pd.DataFrame:
-        """Candidates that save more than the recommended one, not settled by `qualifies`, `verdict` or `barred`."""
+        """Candidates that save more than the recommended one and are neither qualified nor ruled out yet."""
         candidates, best = self.candidates, self.chosen
         still = candidates[~candidates["qualifies"] & (candidates["verdict"] != BEYOND) & (candidates["barred"] == "")]
         return still if best is None else still[still["saved"] > best["saved"]]
 
     @cached_property
     def nearest(self) -> dict[str, Any] | None:
-        """The open candidate that the fewest further seeds would decide, one within the tolerance so far if any is."""
+        """The open candidate that the fewest further seeds would decide; means within the tolerance come first."""
         if self.open.empty or self.is_vacuous:
             return None
         still = self.open.join(self.missing)
         decidable = still[still["further_seeds"].notna() & (still["further_seeds"] > 0)]
         within = decidable[decidable["loss"] <= self.plan.tolerance + ROUNDING]
-        decidable = within if len(within) else decidable  # what may be recommended interests more than what may not
+        decidable = within if len(within) else decidable  # a possible recommendation comes before a refusal
         return None if decidable.empty else _row(decidable.loc[decidable["further_seeds"].astype(float).idxmin()])
 
     @cached_property
     def alike(self) -> dict[str, Any] | None:
-        """The largest saving still open that no seed tells from the baseline; None where another may be shown within
-        the tolerance sooner.
+        """The open candidate that saves most among those that score as the baseline does in every seed; None if
+        another one may be shown to be within the tolerance sooner.
         """
         nearest = self.nearest
         if self.is_vacuous or (nearest is not None and nearest["loss"] <= self.plan.tolerance + ROUNDING):
@@ -291,7 +291,7 @@ class Decision:
 
     @cached_property
     def runner_up(self) -> dict[str, Any] | None:
-        """The second best that qualifies; if nothing is decided, the nearest to a decision."""
+        """The second best setting that qualifies; if nothing is decided, the one that is nearest to a decision."""
         if self.outcome == "not decided":
             return self.nearest
         qualified = self.candidates[self.candidates["qualifies"]]
@@ -299,10 +299,10 @@ class Decision:
 
     @cached_property
     def subject(self) -> dict[str, Any] | None:
-        """The row that the answer speaks of; None if no pair of runs has ended.
+        """The row that the answer is about; None if no pair of runs has ended.
 
-        The recommended setting, else the nearest to a decision, by seeds or else by sentences, else the one that loses
-        least: of the candidates, if one has pairs.
+        This is the recommended setting; else the one nearest to a decision, by seeds or else by sentences; else the one
+        that loses least, among the candidates if any of them has pairs.
         """
         chosen = self.chosen or (self.alike or self.nearest if self.outcome == "not decided" else None)
         if chosen is not None:
@@ -316,7 +316,7 @@ class Decision:
 
     @property
     def may_be_decided(self) -> bool:
-        """Of what is not decided, whether further seeds are likely to, or the first look is still to come."""
+        """Whether further seeds are likely to decide what is not decided, or the first look is still to come."""
         if self.takes("further_seeds"):
             return True
         if self.is_vacuous:
@@ -327,7 +327,7 @@ class Decision:
         return self.alike is None and not table["high"].notna().any() and bool((table["n_run"] < FIRST_LOOK).any())
 
     def takes(self, what: str) -> int | None:
-        """`further_seeds` or `further_sentences` of the nearest; 0 if nothing is open, None if none would do."""
+        """`further_seeds` or `further_sentences` of `nearest`; 0 if nothing is open, None if no number would decide."""
         if self.open.empty or self.outcome not in ("freeze", "not decided"):
             return 0
         row = self.nearest if self.alike is None else None
@@ -343,7 +343,7 @@ def _first(table: pd.DataFrame) -> dict[str, Any] | None:
 
 
 def with_verdicts(table: pd.DataFrame, plan: DecisionPlan, baseline: Baseline) -> pd.DataFrame:
-    """The table with `verdict`, `chance`, `difference`, `barred` and `qualifies`; no vacuous question has any."""
+    """Add `verdict`, `chance`, `difference`, `barred` and `qualifies`; in a vacuous question none qualifies."""
     limit, says_something = plan.tolerance, not baseline.is_vacuous(plan.tolerance)
     pairs = list(zip(table["low"].tolist(), table["high"].tolist(), strict=True))
     verdicts = pd.Series([verdict(*ends, limit) for ends in pairs], index=table.index, dtype=object)
@@ -367,23 +367,23 @@ def _difference(low: float, high: float) -> Difference:
 
 
 def _why_barred(row: Mapping[str, Any], limit: float, error: float) -> str:
-    """Why collapses, of which it has one or more, bar a setting from being recommended; empty if they do not."""
+    """Why the collapses of a setting (one at least) rule out recommending it; empty if they do not."""
     if row["excess_p"] <= error:
         return "it collapses more often than the baseline"
     return "" if _over_all_runs(row) <= limit + ROUNDING else "its mean over all runs is not within the tolerance"
 
 
 def _over_all_runs(row: Mapping[str, Any]) -> float:
-    """What the tolerance has to hold of all runs, where some collapsed.
+    """The loss over all runs, collapsed ones included, that the tolerance is compared with, in points.
 
-    Where the baseline collapses as often, it is the recipe that does, and the mean over all runs is enough.
+    If the baseline collapses as often, the recipe is to blame, so the mean is enough; otherwise it is the upper end.
     """
     is_more = row["collapsed"] * row["baseline_runs"] > row["baseline_collapsed"] * row["runs"]
     return float(row["high_all"] if is_more else row["loss_all"])
 
 
 def _tolerance_needed(table: pd.DataFrame) -> pd.Series:
-    """The smallest tolerance that each setting is within, by runs that did not collapse and by all; never below 0."""
+    """The smallest tolerance that each setting meets, both without its collapsed runs and with them; at least 0."""
     rows = table[["high", *_BARS]].to_dict("records")
     over_all_runs = [_over_all_runs(row) if row["collapsed"] else -np.inf for row in rows]
     return pd.Series(np.maximum(np.maximum(numbers(table, "high"), over_all_runs), 0.0), index=table.index)
@@ -399,14 +399,14 @@ def decide(
     """The decisions of one question.
 
     Args:
-        frame: Trials with one baseline and objective group, as of `trial_frame`, planned ones too.
+        frame: Trials with one baseline and objective group, as `trial_frame` returns them, including planned ones.
         plan: None for the defaults.
-        budget: Limits of a setting's mean of columns of the frame, e.g. `{"trainable_params": 1e6}`.
+        budget: Upper limits on a setting's mean of columns of the frame, e.g. `{"trainable_params": 1e6}`.
         value: Column of the score.
 
     Raises:
-        ValueError: Asked for the test split, which selects nothing; the frame holds several baselines or objective
-            groups, a column is absent, or a setting has two completed trials of one seed.
+        ValueError: `value` is a test score, on which nothing is selected; the frame holds several baselines or
+            objective groups, lacks a column, or has two completed trials of one setting and seed.
     """
     _check(frame, value)
     return _decide(frame, plan or DecisionPlan(), budget or {}, value)
@@ -422,10 +422,10 @@ def baseline_of(frame: pd.DataFrame, value: str = "score") -> Baseline:
 
 
 def loss_table(frame: pd.DataFrame, value: str = "score", plan: DecisionPlan | None = None) -> pd.DataFrame:
-    """The losses of all settings of a frame in `value`, of every split, with the intervals that decide.
+    """The losses of all settings of a frame in `value`, which may be of any split, with the intervals that decide.
 
-    One row a setting with the columns `LOSS_COLUMNS`, question by question (settings that share a baseline and a
-    set-up). The frame has to hold all settings of each question, as their intervals hold together.
+    One row per setting with the columns `LOSS_COLUMNS`. A question is the settings that share a baseline and a set-up;
+    the frame has to hold all settings of each question, as their intervals hold jointly.
 
     Raises:
         ValueError: A column is absent, or a setting has two completed trials of one seed.
@@ -454,12 +454,12 @@ LOSS_COLUMNS = (
 def _decide(frame: pd.DataFrame, plan: DecisionPlan, budget: Mapping[str, float], value: str) -> Decision:
     by_setting = losses(frame, value)
     looks, baseline = plan.looks(planned_seeds(frame)), baseline_of(frame, value)
-    cost = plan.cost or default_saving(frame)  # the person's, or what does not vary
+    cost = plan.cost or default_saving(frame)  # the user's choice, or a cost that is counted
     table = _losses_table(by_setting, frame).assign(**_collapse_columns(by_setting))
     table = table.merge(_savings_table(frame, cost, table["cell"]), on="cell", how="left")
     worth = _worth_having(table, cost, plan.min_saving)
-    # The intervals of all that may be recommended hold together, the others are not corrected for. What is not measured
-    # yet may turn out worth having: it counts, or the other intervals would widen on the day that it is measured
+    # The intervals of the settings that may be recommended hold jointly; the others are not corrected for. A setting
+    # whose saving is not measured yet counts too, or the other intervals would widen on the day that it is measured
     # (`test_a_saving_too_small_is_not_worth_having_and_does_not_widen_the_intervals_of_the_others`).
     family = worth | table["saved"].isna().to_numpy(dtype=bool)
     intervals = _intervals(by_setting, looks, plan.error, family, family & _vary_alike(frame, table))
@@ -491,11 +491,11 @@ def _interval_columns(
     """The columns of `Decision.table` that hold an interval, within the least and the largest `possible` loss."""
     mean, mean_all = by_setting.estimate.mean, by_setting.estimate_all_runs.mean
     variance, n_run = intervals.estimate.variance, numbers(by_setting.cells, "n_run")
-    # What collapses skew is guarded like exponential losses, and shares its variance with nothing.
+    # Collapses skew the losses of all runs, so these are guarded like exponential losses and share no variance.
     _, high_all = deciding_ends(by_setting.estimate_all_runs, looks, intervals.tail, n_run, guard=1.0)
     high_all = np.where(numbers(by_setting.cells, "n_pairs") == n_run, intervals.high, high_all)
     low, high = (_within_possible(ends, mean, *possible) for ends in (intervals.low, intervals.high))
-    # Half of all that the score can be: a wider interval excludes nothing that anybody asks about.
+    # An interval wider than half of the score's range excludes nothing that anybody would ask about.
     says_nothing = high - low > (possible[1] - possible[0]) / 2
     rows = by_setting.cells.assign(loss=mean, variance=variance, high=high, says_nothing=says_nothing)
     why_none = [_why_no_interval(row, looks, baseline) for row in rows.to_dict("records")]
@@ -514,14 +514,14 @@ def _interval_columns(
 def _intervals(by_setting: Losses, looks: PlannedLooks, error: float, family: Bools, pooled: Bools) -> Simultaneous:
     if not by_setting.values:
         return Simultaneous(np.empty(0), np.empty(0), error, "", by_setting.estimate)
-    n_run, sizes = numbers(by_setting.cells, "n_run"), by_setting.sizes  # a look is a seed that ran, collapsed or not
+    n_run, sizes = numbers(by_setting.cells, "n_run"), by_setting.sizes  # looks count collapsed runs too
     return simultaneous(by_setting.values, looks, error, n_run=n_run, family=family, pooled=pooled, sizes=sizes)
 
 
 def _vary_alike(frame: pd.DataFrame, table: pd.DataFrame) -> Bools:
-    """Which settings may share their variance over seeds: those of one encoder that freeze any of its layers.
+    """Which settings may share their variance over seeds: those of one encoder, except the embeddings alone.
 
-    The embeddings alone vary by 0.39 of the others' deviation in our trials.
+    In our trials the losses of the embeddings alone have 0.39 times the standard deviation of the other settings.
     """
     if "model" in frame.columns and frame["model"].nunique() > 1:
         return np.zeros(len(table), dtype=bool)
@@ -530,7 +530,7 @@ def _vary_alike(frame: pd.DataFrame, table: pd.DataFrame) -> Bools:
 
 
 def _possible(frame: pd.DataFrame, value: str, baseline: Baseline) -> tuple[float, float]:
-    """The least and the largest loss that the score leaves room for, in points; infinite where its range is unknown."""
+    """The smallest and the largest loss that the range of the score allows, in points; infinite if it is unknown."""
     if not np.isfinite(baseline.score):
         return -np.inf, np.inf
     metric = None
@@ -545,13 +545,13 @@ def _possible(frame: pd.DataFrame, value: str, baseline: Baseline) -> tuple[floa
 
 
 def _within_possible(ends: Floats, means: Floats, least: float, largest: float) -> Floats:
-    """Ends within what is possible, and never on the other side of their mean."""
+    """The ends, cut to the possible losses but never past the mean of their interval."""
     limited: Floats = np.clip(ends, np.minimum(means, least), np.maximum(means, largest))
     return limited
 
 
 def _savings_table(frame: pd.DataFrame, cost: str, cells: pd.Series) -> pd.DataFrame:
-    """What each setting saves; NaN where the frame has no costs."""
+    """One row per setting with what it saves; NaN if the frame lacks the column `cost`."""
     names = {"low": "saved_low", "high": "saved_high"}
     if cost in frame.columns:
         return savings(frame, [cost]).rename(columns=names)[["cell", "saved", "saved_low", "saved_high", "note"]]
@@ -561,7 +561,7 @@ def _savings_table(frame: pd.DataFrame, cost: str, cells: pd.Series) -> pd.DataF
 
 
 def planned_seeds(frame: pd.DataFrame) -> int:
-    """The most trials of a `cell`, run or not."""
+    """The largest number of trials that a `cell` has, run or not."""
     return int(frame["cell"].value_counts(sort=False).max()) if len(frame) else 0
 
 
@@ -577,7 +577,7 @@ def _check(frame: pd.DataFrame, value: str) -> None:
 
 def _losses_table(by_setting: Losses, frame: pd.DataFrame) -> pd.DataFrame:
     cells, freezes = by_setting.cells, dict[str, FreezeSpec]()
-    if "freeze_spec" in frame.columns:  # not of the losses of a label
+    if "freeze_spec" in frame.columns:  # frames with the losses of a single label lack it
         freezes = dict(zip(frame["cell"].tolist(), frame["freeze_spec"].tolist(), strict=True))
     specs = [freezes.get(cell) for cell in cells["cell"]]
     by_seed = [seed_means(values) for values in by_setting.values]
@@ -613,7 +613,7 @@ def _worth_having(table: pd.DataFrame, cost: str, least: float) -> Bools:
 
 
 def _why_no_interval(row: Mapping[str, Any], looks: PlannedLooks, baseline: Baseline) -> str:
-    """Empty where there is an interval."""
+    """Why a setting has no interval; empty if it has one."""
     n = int(row["n_pairs"])
     if not n:
         return "every pair has a collapsed run" if row["n_run"] else "no pairs" if row["n_baseline"] else "no baseline"
@@ -623,15 +623,15 @@ def _why_no_interval(row: Mapping[str, Any], looks: PlannedLooks, baseline: Base
         return NOTHING_KNOWN
     if np.isfinite(row["high"]):
         return ""
-    if n > 1 and not row["variance"] > 0:  # NaN as well
+    if n > 1 and not row["variance"] > 0:  # true for NaN as well
         return NO_DIFFERENCE if row["loss"] == 0 else f"all {counted(n, 'pair')} differ by the same"
-    by_seeds = n < looks.first or pd.isna(row["n_documents"])  # else the seeds have degrees of freedom enough
+    by_seeds = n < looks.first or pd.isna(row["n_documents"])  # otherwise the documents are too few
     few = counted(n, "seed") if by_seeds else counted(int(row["n_documents"]), "document")
     return f"{few} {'is' if few.startswith('1 ') else 'are'} too few for an interval"
 
 
 def _baseline(done: pd.DataFrame, value: str) -> Baseline:
-    """What completed trials show: it has not learned if half of them collapsed, or if it is not above a constant."""
+    """The baseline's state from its completed trials: it has learned if collapses are rare and it beats a constant."""
     scores = numbers(done, value)
     constant = numbers(done, "constant_score") if "constant_score" in done.columns else np.full(len(done), np.nan)
     flags = numbers(done, "collapsed") if "collapsed" in done.columns else np.full(len(done), np.nan)
@@ -641,7 +641,7 @@ def _baseline(done: pd.DataFrame, value: str) -> Baseline:
     gains: Floats = scores[usable] - constant[usable]
     if learned and len(gains) > 1 and value == "score":  # constant predictions are known for the score alone
         is_whole = "sentences" not in done.columns or ("folds" in done.columns and bool(done["folds"].any()))
-        learned = _is_above_zero(gains, None if is_whole else done["sentences"][usable])  # other ones in each fold
+        learned = _is_above_zero(gains, None if is_whole else done["sentences"][usable])  # folds differ in theirs
     means = [
         POINTS * float(np.nanmean(values)) if np.isfinite(values).any() else np.nan for values in (scores, constant)
     ]
@@ -649,21 +649,21 @@ def _baseline(done: pd.DataFrame, value: str) -> Baseline:
 
 
 def _is_above_zero(gains: Floats, sentences: pd.Series | None) -> bool:
-    """Whether a mean gain is shown to be above 0, over runs and, where their contributions are known, sentences."""
+    """Whether the mean gain is shown to be above 0, over runs and, if their contributions are known, sentences."""
     values = gains
     if sentences is not None:
         arrays = sentences.tolist()
         if all(array is not None and len(array) == len(arrays[0]) > 1 for array in arrays):
             stack = np.stack(arrays).astype(np.float64)
             values = stack - stack.mean(axis=1, keepdims=True) + gains[:, None]
-    if np.ptp(gains) <= ROUNDING and values.ndim == 1:  # no spread, and so no interval to ask
+    if np.ptp(gains) <= ROUNDING and values.ndim == 1:  # without spread there is no interval
         return bool(gains[0] > 0)
-    loss = interval(-values, 0.9)  # its upper end errs in 5 %, and that is the guarded one
+    loss = interval(-values, 0.9)  # 90 %: its upper end, which is guarded against skewness, errs in 5 %
     return bool(loss.mean < 0) if loss.high is None else loss.high < 0
 
 
 def _broken(frame: pd.DataFrame) -> Mapping[str, int]:
-    """Number of trials by cell that diverged, ran out of memory or failed: what is left of such a cell is its luck."""
+    """Number of trials by cell that diverged, ran out of memory or failed; the remaining runs are a lucky selection."""
     if "state" not in frame.columns:
         return {}
     return Counter(frame["cell"].array[frame["state"].isin(BROKEN).to_numpy(dtype=bool)])

@@ -1,4 +1,4 @@
-"""Choose a freeze for your own data, or write the sweep that does.
+"""Choose a freeze for your own data, or only write the sweep file that would find it.
 
 permafrost choose my-treebank --model distilbert-base-multilingual-cased
 permafrost choose reviews.csv --model distilbert/distilbert-base-cased@REVISION --tolerance 0.5 --max-hours 4
@@ -74,7 +74,7 @@ def init(asked: ChooseOptions) -> None:
 
 
 def _ask() -> Ask | None:
-    """A prompt on a terminal."""
+    """A function that asks on the terminal until one of the choices is typed; None if there is no terminal."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return None
 

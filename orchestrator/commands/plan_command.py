@@ -32,8 +32,8 @@ from trials.errors import ConfigError
 from trials.spec import TrialSpec, steps_an_epoch
 from trials.tasks.task import head_of
 
-_FILES_MISSING = 3  # the exit code where nothing else is wrong
-MOST_SETTINGS = 60  # that are listed
+_FILES_MISSING = 3  # the exit code if files are missing and nothing else is wrong
+MOST_SETTINGS = 60  # rows of the table; the other settings are counted
 
 
 def plan(
@@ -125,7 +125,7 @@ def setting_table(plan: Plan) -> Table:
 
 
 def _name_of(spec: TrialSpec, varying: Sequence[str], cells: Mapping[str, Sequence[TrialSpec]]) -> str:
-    """The label of a setting, with its corpus and train size where these vary."""
+    """The label of a setting, followed by its corpus and train size if these vary."""
     name = cell_label(spec, varying)
     groups = {objective_group(replicates[0]) for replicates in cells.values()}
     _, _, corpus, size = objective_group(spec)

@@ -1,6 +1,6 @@
-"""The arguments of every command: what `--store` and `--sweep` name is given by position, too; numbers are finite.
+"""Let every command take its store and sweep as arguments as well as options, and refuse numbers that are not finite.
 
-Commands declare the two options alone; those with an argument of their own keep to that.
+Commands declare only the options `--store` and `--sweep`. A command with an argument of its own gets no others.
 
     permafrost launch my.yaml            # a command that runs a sweep: its file
     permafrost answer results first      # a command that reads: the store, then a sweep of it
@@ -20,14 +20,14 @@ import typer
 from typer.models import ArgumentInfo, OptionInfo
 
 STORE, SWEEP = "store", "sweep"
-SWEEPS = "sweeps"  # the folder of a store with one for each sweep
+SWEEPS = "sweeps"  # the folder of a store that holds a folder for each sweep
 _AT = "_by_position"
 
 
 def with_places(command: Callable[..., Any]) -> Callable[..., Any]:
-    """A command whose store and sweep are arguments as well as options.
+    """Wrap a command so that its store and sweep are arguments as well as options.
 
-    The command that is returned raises `typer.BadParameter` if one of them is given twice and differently.
+    The wrapped command raises `typer.BadParameter` if an argument and its option name different things.
     """
     signature = inspect.signature(command, eval_str=True)
     parameters, places = signature.parameters, _places(signature)
@@ -47,7 +47,7 @@ def with_places(command: Callable[..., Any]) -> Callable[..., Any]:
                 _refuse_sweep(by_position)
         return command(**given)
 
-    # By keyword, as an option that must be given has no default and would have to come first.
+    # Keyword-only, because a required option has no default and would otherwise have to precede the arguments.
     by_keyword = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters.values()]
     everything = [*(_argument(name, parameters[name]) for name in places), *by_keyword]
     placed.__signature__ = signature.replace(parameters=everything)  # type: ignore[attr-defined]
@@ -56,11 +56,11 @@ def with_places(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _refuse_sweep(word: str) -> None:
-    """Raise BadParameter where a word for a store is the name of a sweep of the default store."""
-    from orchestrator.config.console import DEFAULT_STORE  # the list of commands imports no more than it shows
+    """Raise BadParameter if the word given as a store is the name of a sweep in the default store."""
+    from orchestrator.config.console import DEFAULT_STORE  # late, so that listing the commands stays fast
 
     sweep = str(Path(DEFAULT_STORE) / SWEEPS / word)
-    # Not by `Path`, which raises where a word is longer than any path.
+    # `os.path`, because `Path.exists` raises for a word that is longer than a path may be.
     if Path(word).name == word and not os.path.exists(word) and os.path.isdir(sweep):  # noqa: PTH110, PTH112
         raise typer.BadParameter(
             f"there is no store {word}, but the store {DEFAULT_STORE} has a sweep of that name: "
@@ -90,7 +90,7 @@ def _types(parameter: inspect.Parameter) -> tuple[Any, ...]:
 
 
 def _argument(name: str, option: inspect.Parameter) -> inspect.Parameter:
-    """The argument that says the same as an option."""
+    """The optional argument that stands for an option."""
     kind = Path if Path in _types(option) else str
     metavar = "FILE" if kind is Path else name.upper()
     parser = next(info.parser for info in get_args(option.annotation) if isinstance(info, OptionInfo))
@@ -100,9 +100,9 @@ def _argument(name: str, option: inspect.Parameter) -> inspect.Parameter:
 
 
 def with_finite_numbers(command: Callable[..., Any]) -> Callable[..., Any]:
-    """A command that refuses NaN and infinity in every option: no comparison with a limit does.
+    """Wrap a command so that it refuses NaN and infinity in every option, as bounds checks let them pass.
 
-    The command that is returned raises `typer.BadParameter` for one.
+    The wrapped command raises `typer.BadParameter` for such a value.
     """
 
     @functools.wraps(command)

@@ -1,4 +1,4 @@
-"""Run the trials of a launch on Ray: one that is started here, or the cluster that this machine belongs to."""
+"""Run the trials of a launch on Ray: in an instance started here, or on the cluster that this machine belongs to."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from orchestrator.sweeps.cluster_spec import cores_here, gpus_here, seen_gpus
 @ENGINES.register("ray")
 @contextmanager
 def on_ray(job: Job) -> Iterator[Engine]:
-    """Run them in workers of Ray Tune."""
+    """Run the trials of `job` in workers of Ray Tune."""
     from orchestrator.ray_engine.cluster import ending_without_nodes, local_cluster, own_cluster
     from orchestrator.ray_engine.slots import slots_for
     from orchestrator.ray_engine.staging import stage
 
     sweep, where, ahead = job.plan.sweep, job.cluster, job.plan.ahead
-    # Ray starts a worker per core. If each of them runs trials, they may import what these need at once.
+    # Ray starts a worker per core. If all of them will run trials, they can import what trials need as they start.
     cores, uses_gpus = cores_here(where), bool(sweep.resources.gpus)
     one_each = sweep.resources.cpus == 1 and not uses_gpus and where.concurrency is None
     gpus = gpus_here(where) if uses_gpus and where.is_here else ()
@@ -33,7 +33,7 @@ def on_ray(job: Job) -> Iterator[Engine]:
     with TemporaryDirectory(prefix="permafrost-staged-") as folder, seen, ExitStack() as stack:
         plugins = stage(Path(folder), () if where.is_here else ahead, job.say)
         cluster = stack.enter_context(ray(Path(folder) if plugins.modules or not where.is_here else None))
-        # Ray reads the settings of the cluster on import.
+        # Ray reads the cluster's settings when it is imported, so these imports follow the cluster's start.
         from orchestrator.ray_engine.ray_internals import once_disconnected
         from orchestrator.ray_engine.trainable import WorkerSettings
         from orchestrator.ray_engine.tune_engine import tune_engine
@@ -49,7 +49,7 @@ def on_ray(job: Job) -> Iterator[Engine]:
             say=job.say,
         )
         job.say(f"ray     {slots.described()}; dashboard {cluster.dashboard} ({cluster.token_hint})")
-        # What the end of a launch shows takes half a second to import, while this process has nothing else to do.
+        # The final answer takes half a second to import; this process is idle now, so it imports it in the background.
         threading.Thread(target=import_module, args=("orchestrator.analysis.answer",), daemon=True).start()
         settings = WorkerSettings.of(sweep, job.store, plugins=plugins)
         shares = slots.shares.items()

@@ -1,8 +1,8 @@
 """Pilots: a few dozen steps of each shape of trial in a sweep, run in a separate process.
 
-A pilot is a small trial of the same shape, run by the same training loop: two epochs of a few steps, on a GPU three, of
-which the last is measured. So it includes everything that a trial does, caches of frozen layers included. What it took
-stays in the node's cache for a day, so that a command that ended early need not time it again.
+A pilot is a small trial of the same shape that the same training loop runs: two epochs of a few steps (three on a GPU),
+of which the last is measured. So it does all that a trial does, including the caching of frozen layers. Its times stay
+in the node's cache for a day, so that a command that is run again need not measure them again.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from trials.prefix.rule import cached_depth
 from trials.prefix.work import forward_passes, group_key, scored_items, shape_key, train_passes
 from trials.spec import First, TrialSpec, steps_an_epoch
 
-STEPS = 24  # measured steps
-MOST_ITEMS, MOST_DEV = 1_000, 192  # items of train and dev that a pilot reads
+STEPS = 24  # steps of the measured epoch
+MOST_ITEMS, MOST_DEV = 1_000, 192  # items of train and dev that a pilot reads at most
 MOST_PILOTS = 12
-TIMEOUT_S = 900.0  # of the process that runs them all
-KEPT_S = 24 * 3_600.0  # the machine may be less busy the next day
-_KIND, _FILE = "pilots", "seconds.json"  # in the node's cache
+TIMEOUT_S = 900.0  # for the process that runs all pilots
+KEPT_S = 24 * 3_600.0  # no longer, as the machine may be less busy the next day
+_KIND, _FILE = "pilots", "seconds.json"  # folder and file in the node's cache
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,9 @@ class TrialTime:
     """What a trial or its pilot took.
 
     Attributes:
-        passes: Passes of items through layers, trained and evaluated.
-        seconds: Of these.
-        once_s: Of set-up, with what it spent on the states of frozen layers itself.
+        passes: Passes of items through layers, in training and evaluation (see `prefix.work`).
+        seconds: Time of these passes, in seconds.
+        once_s: Seconds of set-up, including those spent on computing the states of frozen layers.
     """
 
     spec: TrialSpec
@@ -56,12 +56,12 @@ class TrialTime:
 
 
 def work_passes(spec: TrialSpec) -> float:
-    """The passes of a whole trial."""
+    """The passes of items through layers that a whole trial makes (see `TrialTime.passes`)."""
     return spec.train_size * spec.optim.epochs * train_passes(spec) + scored_items(spec) * forward_passes(spec)
 
 
 def chosen_pilots(specs: Sequence[TrialSpec], seen: set[str], most: int | None = None) -> list[TrialSpec]:
-    """One trial of each shape that is not in `seen`; of more than `most` the extremes of a corpus and one between."""
+    """One trial of each shape not in `seen`; if over `most`, each group's shallowest, middle and deepest, cut to it."""
     most = MOST_PILOTS if most is None else most
     shapes = {shape_key(spec): spec for spec in reversed(specs)}  # the first of each
     missing = [spec for key, spec in reversed(shapes.items()) if key not in seen]
@@ -77,22 +77,22 @@ def chosen_pilots(specs: Sequence[TrialSpec], seen: set[str], most: int | None =
 
 
 def n_epochs(*, gpu: bool) -> int:
-    """Epochs of a pilot: on a GPU the first step of each shape of a batch is slow, and the second is recorded."""
+    """Epochs of a pilot. On a GPU the first step of each batch shape is slow and the second records a CUDA graph."""
     return 3 if gpu else 2
 
 
 def pilot_spec(spec: TrialSpec, *, gpu: bool = False) -> TrialSpec:
-    """The pilot of a trial: the first items of the corpus, few epochs."""
+    """The spec of a trial's pilot: the same trial on the first items of its corpus, for `n_epochs` epochs."""
     sizes = spec.data.sizes or (spec.train_size, MOST_DEV, 0)
     train, dev, test = min(sizes[0], MOST_ITEMS), min(sizes[1], MOST_DEV), min(sizes[2], 1)
     read = train
     share = 1 / spec.data.folds if spec.data.folds is not None else spec.data.held_out
-    if share is not None:  # it comes out of what is read; how many items exactly, digests decide
+    if share is not None:  # dev is taken from the train items; digests decide how many exactly
         read = min(MOST_ITEMS, (spec.data.first and spec.data.first.train) or MOST_ITEMS)
         train = min(sizes[0], int(0.8 * (1 - share) * MOST_ITEMS))
     size = min(
         train, STEPS * spec.optim.batch_size
-    )  # independent of the size of the trial: steps of one shape take the same time
+    )  # `STEPS` batches whatever the trial's size, as steps of one shape take the same time
     first = First(train=read, dev=dev, test=test or None)
     data = spec.data.model_copy(update={"first": first, "sizes": (train, dev, test)})
     content = spec.model_dump() | {"data": data.model_dump(), "train_size": size, "eval_every": 1.0}
@@ -100,14 +100,14 @@ def pilot_spec(spec: TrialSpec, *, gpu: bool = False) -> TrialSpec:
 
 
 class Pilots:
-    """Runs pilots, each shape once, however often a plan with it is forecast."""
+    """Runs the pilot of each shape once, however many plans with that shape are forecast."""
 
     def __init__(self, say: Callable[[str], None], most: int | None = None) -> None:
-        """`say` receives a line before the pilots start, and one after each; `most` as of `chosen_pilots`."""
+        """`say` receives one line before the pilots start and one after each; `most` is passed to `chosen_pilots`."""
         self._say, self._most, self._timed = say, most, dict[str, TrialTime]()
 
     def of(self, specs: Sequence[TrialSpec], seen: set[str], threads: int, *, gpu: bool) -> list[TrialTime]:
-        """The costs of pilots for the trials of a plan whose shape is not in `seen`. Raises as `run_pilots`."""
+        """The times of pilots for the trials of a plan whose shape is not in `seen`. Raises as `run_pilots` does."""
         chosen = {shape_key(spec): spec for spec in chosen_pilots(specs, seen, self._most)}
         missing = [spec for shape, spec in chosen.items() if shape not in self._timed]
         if missing:
@@ -119,8 +119,8 @@ class Pilots:
 def run_pilots(
     specs: Sequence[TrialSpec], threads: int, say: Callable[[str], None], *, gpu: bool = False
 ) -> list[TrialTime]:
-    """Run those pilots that were not timed here within a day, one after the other, and return what they took, in order
-    of `specs`. Raises MissingError.
+    """Run the pilots that were not timed on this machine within a day, one at a time, and return the times of all, in
+    the order of `specs`. Raises MissingError: a pilot failed, or they took over `TIMEOUT_S`.
     """
     keys = {spec: _key(spec, threads, gpu=gpu) for spec in specs}
     results = {spec: result for spec, key in keys.items() if (result := _cached_timing(key)) is not None}
@@ -134,7 +134,7 @@ def run_pilots(
 def _run(
     specs: Sequence[TrialSpec], keys: Mapping[TrialSpec, str], threads: int, say: Callable[[str], None], *, gpu: bool
 ) -> dict[TrialSpec, dict[str, float]]:
-    """Run pilots; the result of each is kept as it comes."""
+    """Run pilots in one process, and cache each result as soon as it arrives."""
     small = [pilot_spec(spec, gpu=gpu) for spec in specs]
     command = [sys.executable, "-P", "-m", "orchestrator.forecast.pilot_worker", str(threads), "gpu" if gpu else "cpu"]
     command.append(loaded().to_json())
@@ -173,7 +173,7 @@ def _run(
 
 
 def _key(spec: TrialSpec, threads: int, *, gpu: bool) -> str:
-    """The pilot, and what it runs on."""
+    """The cache key of a pilot: a digest of its spec, threads, device and plug-ins."""
     device = sorted(gpu.name for gpu in cuda_gpus().found) if gpu else processor_name()
     small = pilot_spec(spec, gpu=gpu).model_dump_json()
     return sha256(repr((small, threads, device, loaded().to_json())).encode()).hexdigest()
@@ -189,7 +189,7 @@ def _cached_timing(key: str) -> dict[str, float] | None:
 
 
 def _keep(key: str, result: Mapping[str, float]) -> None:
-    with suppress(OSError):  # a cache that is full or cannot be written
+    with suppress(OSError):  # the cache may be full or not writable, which does no harm
         write_json(node_folder(_KIND, key, 1 << 12) / _FILE, result, key)
 
 
@@ -199,7 +199,7 @@ def _line(spec: TrialSpec, result: Mapping[str, float]) -> str:
 
 
 def _timing(spec: TrialSpec, result: Mapping[str, float]) -> TrialTime:
-    """The last of a pilot's epochs, with the set-up of the first."""
+    """The time of a pilot: training and evaluation of its last epoch, and the set-up before its first."""
     pilot = pilot_spec(spec)
     _, dev, test = pilot.data.sizes or (0, 0, 0)
     passes = pilot.train_size * train_passes(spec) + (dev + test) * forward_passes(spec)

@@ -1,4 +1,4 @@
-"""The process that runs pilots: one spec per line on stdin, one line of JSON each on stdout.
+"""The process that runs pilots: it reads one spec per line from stdin and writes one line of JSON for each to stdout.
 
 python -m orchestrator.forecast.pilot_worker 1 cpu '[[], {}]' < specs.jsonl
 """
@@ -18,7 +18,7 @@ from trials.spec import TrialSpec
 
 
 def measured(spec: TrialSpec, device: torch.device) -> dict[str, float]:
-    """The cost of a pilot: set-up of its first epoch, training and evaluation of its last. Raises as a trial does."""
+    """Seconds of a pilot: set-up of its first epoch, training and evaluation of its last. Raises as a trial does."""
     records: list[EpochRecord] = list(run_trial(spec, device=device, predictions="none"))
     first, last = records[0], records[-1]
     return {
@@ -29,7 +29,7 @@ def measured(spec: TrialSpec, device: torch.device) -> dict[str, float]:
 
 
 def main(threads: int, *, gpu: bool) -> None:
-    """Read specs from stdin and write the cost of each to stdout."""
+    """Read specs from stdin and write the seconds of each to stdout as soon as it ends."""
     torch.set_num_threads(threads)
     device = device_for(float(gpu))
     specs = [TrialSpec.model_validate_json(line) for line in sys.stdin if line.strip()]

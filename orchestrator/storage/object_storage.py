@@ -1,13 +1,13 @@
-"""Storage on S3 or Google Cloud Storage, through obstore, which finds credentials and retries what is transient.
+"""Storage on S3 or Google Cloud Storage, through obstore, which finds credentials and retries transient failures.
 
-Both guarantee: an object exists completely once its PUT is acknowledged, an aborted PUT leaves nothing, of two PUTs
-under one name the last wins (the first, if there is a condition), and a listing contains all that existed before it.
+Both services guarantee that an object is complete once its PUT is acknowledged, that an aborted PUT leaves nothing,
+that of two PUTs under one name the last wins (the first, if conditional), and that listings miss nothing older.
 
-A write whose answer is lost is sent again under the same name with the same content, which changes nothing. If
-the first one arrives late, after the part was compacted and deleted, its rows are in two parts; readers drop one.
+A write whose response is lost is sent again under the same name with the same content, which is harmless. If the first
+request arrives late, after the part was compacted and deleted, its rows are in two parts, and readers drop one copy.
 
-Credentials come from the environment or the provider's own files. They are never stored here, and error messages are
-shown without anything that looks like one.
+Credentials come from the environment or the provider's own files. They are never stored here, and anything that looks
+like one is removed from error messages.
 """
 
 from __future__ import annotations
@@ -40,20 +40,20 @@ T = TypeVar("T")
 Service: TypeAlias = S3Store | GCSStore
 
 LARGEST_BYTES = 8 * 2**20  # an object is one request, which has to end in `REQUEST_S`
-CACHE_BYTES = 256 * 2**20  # of parts that were read, in memory
-PATIENCE_S = 30.0  # for retries of a request; its last attempt may take `REQUEST_S` beyond
+CACHE_BYTES = 256 * 2**20  # memory for the parts that were read
+PATIENCE_S = 30.0  # how long a request is retried; its last attempt may take another `REQUEST_S`
 CONNECT_S, REQUEST_S = 5.0, 20.0
-_RENEWED_S = 600.0  # boto3 renews credentials that have less time left, so what it hands out is valid for as long
+_RENEWED_S = 600.0  # boto3 renews credentials that expire sooner, so those it returns are valid for at least this long
 ACCESS = {
     "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile, SSO or role; and AWS_REGION",
     "gs": "the file that GOOGLE_APPLICATION_CREDENTIALS names",
 }
-_NO_PATH = "invalid path"  # in the message of obstore about a listing with names such as `a//b`
+_NO_PATH = "invalid path"  # obstore's message for a listing that contains names such as `a//b`
 _FAULT = re.compile(rf"status code: 4(?!08|09|25|29)\d\d|Received redirect|{_NO_PATH}|[Cc]redential")  # the caller's
 _CAUSE = re.compile(r'(?:message|error): "[^"\n]+"|InvalidCertificate\([\s\w(]*|TimedOut|IncompleteMessage')
 _LONGEST_MESSAGE = 400  # characters of a service's error
 
-# What this process has read, by address and name, the latest last: objects never change, so each is fetched once.
+# Contents by address and name, the most recently used last. Objects never change, so each is fetched once per process.
 _cache: OrderedDict[str, bytes] = OrderedDict()
 _cache_lock = threading.Lock()
 
@@ -65,7 +65,7 @@ class ObjectStorage(Storage):
     largest_bytes = LARGEST_BYTES
 
     def __init__(self, address: Address, *, bucket: Service | None = None, inside: tuple[str, ...] = ()) -> None:
-        """The bucket is not accessed yet. Raises StoreError: there are no credentials."""
+        """Nothing is requested from the bucket yet. Raises StoreError: there are no credentials."""
         self.address = str(address)
         self._root, self._inside = address, inside
         self._bucket = _connect(address) if bucket is None else bucket
@@ -80,7 +80,7 @@ class ObjectStorage(Storage):
         return ObjectStorage(self._root, bucket=self._bucket, inside=(*self._inside, name))
 
     def files(self, after: str = "", before: str = LAST) -> dict[str, int]:
-        """Name and bytes of each object, but for empty ones, with which other programs mark folders."""
+        """Size in bytes of each object by name, without the empty objects by which other programs mark folders."""
         if (after, before) == ("", LAST):
             return _shown({_name(entry["path"]): entry["size"] for entry in self._listed()["objects"]})
         sizes = self._below(after, before)
@@ -97,8 +97,8 @@ class ObjectStorage(Storage):
         return {folder: files for folder in sorted(folders) if (files := _shown(folders[folder]))}
 
     def _below(self, after: str, before: str) -> dict[str, int]:
-        """Path below this prefix and bytes of each object after one name and up to another; no page beyond is asked
-        for.
+        """Size in bytes by path below this prefix, of the objects after `after` and up to `before`; the listing stops
+        at the first page that goes beyond.
         """
 
         def listed() -> dict[str, int]:
@@ -136,7 +136,7 @@ class ObjectStorage(Storage):
         return True
 
     def open(self, name: str) -> pa.NativeFile:
-        """Open an object, in memory."""
+        """Open an object whose content is held in memory."""
         key = f"{self.address} {self._named(name)}"
         with _cache_lock:
             content = _cache.get(key)
@@ -156,17 +156,17 @@ class ObjectStorage(Storage):
 
     def write(self, name: str, content: bytes | pa.Buffer) -> None:
         """Write an object in one request, with retries."""
-        octets = memoryview(content).cast("B")  # pyarrow's are signed
+        octets = memoryview(content).cast("B")  # pyarrow's buffers expose signed bytes
         self._put(lambda: self._bucket.put(self._named(name), octets, use_multipart=False))
         self._seen.add(name)
 
     def create(self, name: str, content: bytes) -> bool:
-        """Write an object in one request that S3 and Google refuse if there is one."""
+        """Write an object in one request, which the service refuses if the object exists."""
         try:
             self._put(lambda: self._bucket.put(self._named(name), content, mode="create"))
         except AlreadyExistsError:
-            with contextlib.suppress(FileNotFoundError):  # it was deleted meanwhile, or is just being created
-                return self.read(name) == content  # of a request that is sent again the first may have succeeded
+            with contextlib.suppress(FileNotFoundError):  # it has been deleted since, or is being created right now
+                return self.read(name) == content  # if so, a first attempt whose response was lost has created it
             return False
         return True
 
@@ -185,7 +185,7 @@ class ObjectStorage(Storage):
             self._ask(lambda: self._bucket.delete(self._named(name)), "written")
 
     def is_free(self) -> bool:
-        """Whether no object has this prefix."""
+        """Whether no object has this prefix; empty objects and temporary files do not count."""
         listed = self._listed()
         names = [_name(entry["path"]) for entry in listed["objects"] if entry["size"]]
         return not listed["common_prefixes"] and all(TEMPORARY_FILE.fullmatch(name) for name in names)
@@ -202,12 +202,12 @@ class ObjectStorage(Storage):
         return f"{self._path}/{name}".removeprefix("/")
 
     def _ask(self, action: Callable[[], T], doing: str) -> T:
-        """What a request gives.
+        """The result of a request; `doing` is the verb of the error message, such as "read".
 
         Raises:
             FileNotFoundError: the object or the bucket does not exist.
-            AlreadyExistsError: of obstore: the object that is created exists.
-            StoreError: without secrets, and not chained to the library's own error.
+            AlreadyExistsError: obstore's own: the object to create exists already.
+            StoreError: any other failure; free of secrets, so not chained to the library's error.
         """
         try:
             return action()
@@ -227,7 +227,7 @@ class ObjectStorage(Storage):
 
 
 def _connect(address: Address) -> Service:
-    """Raises ConfigError, and StoreError: there are no credentials."""
+    """Connect to a bucket. Raises ConfigError, and StoreError: there are no credentials."""
     url = endpoint_url(address)
     client: ClientConfig = {
         "allow_http": True,
@@ -240,7 +240,7 @@ def _connect(address: Address) -> Service:
             google: GCSConfig = {"base_url": url} if url else {}
             return GCSStore(address.host, config=google, client_options=client, retry_config=retries)
         provider = None if "AWS_ACCESS_KEY_ID" in os.environ else _boto3_provider()
-        amazon: S3Config = {"disable_bulk_delete": True}  # not every S3 has it, and we delete one by one
+        amazon: S3Config = {"disable_bulk_delete": True}  # not every S3 service has it, and objects are deleted singly
         if url:
             amazon["endpoint"] = url
         given = address.options.get("region") or os.environ.get("AWS_REGION")
@@ -258,8 +258,8 @@ def _connect(address: Address) -> Service:
 
 
 def _boto3_provider() -> Boto3CredentialProvider:
-    """Finds credentials as the AWS CLI does. Raises ValueError: there are none."""
-    from botocore.exceptions import BotoCoreError  # slow
+    """A provider that finds credentials as the AWS CLI does. Raises ValueError: there are none."""
+    from botocore.exceptions import BotoCoreError  # slow to import
     from obstore.auth.boto3 import Boto3CredentialProvider
 
     try:
@@ -269,7 +269,7 @@ def _boto3_provider() -> Boto3CredentialProvider:
 
 
 def _short(message: str) -> str:
-    """A library's message on one line, with the cause that obstore names only in its details, without secrets."""
+    """A library's message on one line, without secrets but with the cause, which obstore names only in its details."""
     message, _, details = message.partition("\n\nDebug source")
     if "HTTP error" in message:
         message += "".join(": " + " ".join(re.findall(r"[^\s()]+", cause)) for cause in _CAUSE.findall(details)[-1:])

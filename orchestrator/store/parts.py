@@ -6,25 +6,25 @@ deletes the old ones, so a row may be in two parts for a moment: readers drop du
     follower = Follower(store.storage, "epochs", ["trial_id", "step", "score"])
     changes = follower.poll()      # first all parts, then only new ones
 
-Why there is no manifest of the valid parts: it would be one more object that each commit has to replace, and what it
-would guarantee is guaranteed without it:
+There is no manifest of the valid parts. It would be one more object that each commit has to replace, and what it would
+guarantee holds without it:
 
 - *Commits are atomic.* The rows of a trial are in several tables and are committed with the trial's own row last
   (`schema.COMMIT_ORDER`): that row is the commit record. It holds the number of the trial's rows in each other table
-  (`row_counts`), so that a lost part is noticed. Of the commit record itself only `commits`, which is written after it,
-  has a copy of the key. Readers read the trials first and then the other tables (`results`), so they see everything
-  that belongs to a trial whose row they have seen. For the same reason a part may be split into two objects
+  (`row_counts`), so that a lost part is noticed. The key of the commit record itself is copied to `commits` only, which
+  is written after it. Readers read the trials first and then the other tables (`results`), so they see everything that
+  belongs to a trial whose row they have seen. For the same reason a part may be split into two objects
   (`Storage.largest_bytes`): nothing counts before the trial's row exists.
 - *Compaction neither loses nor duplicates rows.* The new part exists before an old one is deleted, so each row is in
-  some part at any moment. A row that is in two parts is dropped by its key, which also makes a repeated PUT or a kill
-  harmless. Of two concurrent compactions each deletes only what is in a part of its own.
-- *A paged listing shows each row.* Object stores list by name, and a page shows all that existed when it was made. The
+  some part at any moment. Readers drop the second copy of a row by its key, which also makes a repeated PUT or a kill
+  harmless. Each of two concurrent compactions deletes only parts whose rows it has written into its own.
+- *A paged listing misses no row.* Object stores list by name, and a page shows all that existed when it was made. The
   new part's name sorts after those of all parts that it replaces, so if an old one is missing from a page, the new one
   is on that page or a later one. A local folder, whose listing has no order, is read twice.
 - *A part may vanish between listing and reading.* Then everything is listed again.
-- *A corrupted part is left out.* The digest in its name covers every byte, those between Parquet's pages, too, which
-  the checksums of pages do not. Readers report it, the next launch runs again what was in it, and compaction leaves it
-  where it is.
+- *A corrupted part is left out.* The digest in its name covers every byte, even those between Parquet's pages, which
+  the pages' own checksums miss. Readers report the part, the next launch reruns the trials whose rows it held, and
+  compaction leaves it where it is.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ from trials.escaping import escaped
 T = TypeVar("T")
 
 PART_BYTES = 8 * 2**20  # size of a compacted part
-LARGEST_BYTES = 2 * 10**9  # in memory; `PART_BYTES` become a hundred times as much at most
-GROUP_BYTES = 4 * 2**20  # in memory: the rows that are rewritten at a time and form a row group
+LARGEST_BYTES = 2 * 10**9  # most memory for the rows of a part: decoding expands `PART_BYTES` a hundredfold at most
+GROUP_BYTES = 4 * 2**20  # memory for the rows that are rewritten together and form a row group
 _ATTEMPTS = 20  # parts vanish while another process compacts
 _log = logging.getLogger(__name__)
 
@@ -70,7 +70,7 @@ class BrokenPart:
     """A part that cannot be read.
 
     Attributes:
-        newer: Whether it is intact, but of a newer version.
+        newer: Whether it is intact, but was written by a newer version.
     """
 
     name: str
@@ -80,12 +80,12 @@ class BrokenPart:
 
 @functools.cache
 def report(problem: str) -> None:
-    """Say what readers leave out, once in a process: on stderr, unless logging is set up otherwise."""
+    """Warn about something that readers leave out, once per process: on stderr, unless logging is set up otherwise."""
     _log.warning("%s", escaped(problem))
 
 
 def left_out(place: str, wrong: str) -> str:
-    """What is said of a file that cannot be used."""
+    """The warning about a file that cannot be used: what it is, and what to do."""
     return (
         f"{place}: {wrong}. It is left out, and the same launch runs again what it held. Then delete it, or write a "
         "clean store with `permafrost export store`."
@@ -93,7 +93,7 @@ def left_out(place: str, wrong: str) -> str:
 
 
 class PartFolder:
-    """The parts of one table. One with a row that no reader can use (`schema.unusable`) counts as broken."""
+    """The parts of one table. A part with a row that no reader can use (`schema.unusable`) counts as broken."""
 
     def __init__(self, storage: Storage, schema: pa.Schema) -> None:
         self.storage = storage
@@ -119,8 +119,8 @@ class PartFolder:
     def read(self, trial_id: str | None = None, columns: Sequence[str] | None = None) -> pa.Table:
         """All rows of all parts, or those of one trial, oldest part first; may contain duplicates.
 
-        With `columns` only these, in the table's order: most bytes of a trial's row are its spec and versions. Parts
-        that are broken are reported and left out.
+        Given `columns`, only these are read, in the table's order: most bytes of a trial's row are its spec and
+        versions. Broken parts are reported and left out.
 
         Raises:
             StoreError: a part comes from a newer version, or the storage cannot be read.
@@ -164,7 +164,7 @@ class PartFolder:
         ones are read.
 
         Raises:
-            StoreError: parts keep vanishing; or as the storage and `read` do.
+            StoreError: parts keep vanishing, or the storage or `read` raises it.
         """
         kept: dict[str, T] = {}
 
@@ -182,10 +182,10 @@ class PartFolder:
         )
 
     def compact(self) -> None:
-        """Merge parts of neighbouring age, up to `PART_BYTES` or the storage's limit. A kill at any moment loses none.
+        """Merge parts of neighbouring age, up to `PART_BYTES` or the storage's limit. Being killed loses no row.
         Raises StoreError: the storage cannot be read, or old parts could not be deleted, which is harmless.
 
-        Parts of full size are left alone and rows are rewritten a group at a time, so the time depends on what is new
+        Parts of full size are left alone and rows are rewritten a group at a time. So the time depends on what is new
         since the last compaction, and the memory on a few groups, however large the table is.
         """
         for run in list(_runs(self.sizes(), min(PART_BYTES, self.storage.largest_bytes or PART_BYTES))):
@@ -198,7 +198,7 @@ class PartFolder:
                 continue
             rows = (group for name in old for group in self._groups(name, contents[name]))
             with suppress(BrokenError):
-                # It takes the position of its parts in the order, after all of them.
+                # The new part sorts directly after the parts that it replaces, so the order of rows stays.
                 self._commit(rewritten(rows, self.storage.largest_bytes), stamp_of(old[-1]) + 1)
                 self.storage.each(self.storage.delete, old)
 
@@ -238,7 +238,7 @@ class PartFolder:
     def _groups(self, name: str, content: pa.Buffer) -> Iterator[pa.Table]:
         """All rows of a part, one row group at a time. Raises as `decoded` does.
 
-        Without Arrow's threads, as each of them would keep memory of its own.
+        Arrow's threads are not used, as each of them would hold on to memory of its own.
         """
         self._check_digest(name, content)
         with self._readable(name):
@@ -253,7 +253,7 @@ class PartFolder:
             raise BrokenError(f"{self.storage}/{name}", f"not a readable Parquet file ({WRONG_DIGEST})")
 
     def _bounded(self, content: pa.Buffer, columns: Sequence[str] | None = None) -> pq.ParquetFile:
-        """The file, unless its rows (of these columns) take more memory than those of any part that was written."""
+        """The opened file. Raises ArrowInvalid if its rows, or these columns of them, take over `LARGEST_BYTES`."""
         file = pq.ParquetFile(pa.BufferReader(content))
         if (n_bytes := decoded_bytes(content, columns)) > LARGEST_BYTES:
             raise pa.ArrowInvalid(f"its rows take over {min(n_bytes, 10**15) / 1e9:.0f} GB of memory")
@@ -264,12 +264,12 @@ class PartFolder:
         try:
             yield
         except (OSError, ValueError, pa.ArrowException) as error:
-            if is_out_of_memory(error):  # which says nothing of the part
+            if is_out_of_memory(error):  # the part itself may be fine
                 raise MemoryError(str(error)) from error
             raise BrokenError(f"{self.storage}/{name}", f"not a readable Parquet file ({error})") from error
 
     def _upgraded(self, name: str, table: pa.Table, schema: pa.Schema) -> pa.Table:
-        """The rows of a part with the current columns."""
+        """The rows of a part with the columns of the current version. Raises BrokenError and NewerError."""
         path = f"{self.storage}/{name}"
         with self._readable(name):
             table.validate(full=True)  # Parquet readers accept any bytes as text
@@ -292,7 +292,7 @@ class PartFolder:
         return self.storage.owned(name, filled)
 
     def write(self, table: pa.Table, stamp_ns: int) -> list[str]:
-        """Commit rows as parts with this time in their names, which are returned. Raises as `append` does."""
+        """Commit rows as parts with this time in their names; return the names. Raises as `append` does."""
         return self._commit(encoded(table, self.storage.largest_bytes), stamp_ns)
 
     def _commit(self, contents: Sequence[pa.Buffer], stamp_ns: int) -> list[str]:
@@ -330,19 +330,19 @@ def _fill(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def repeated(rows: pa.Table, keys: Sequence[str]) -> list[list[int]]:
-    """For each key, of the columns `keys`, that occurs more than once, the indices of its rows, ascending."""
+    """The indices, ascending, of the rows of each key (their values in the columns `keys`) that occurs repeatedly."""
     names = list(keys)
     numbered = rows.select(names).append_column("at", pa.array(range(len(rows)), pa.int64()))
     counts = numbered.group_by(names).aggregate([("at", "count")])
     many = counts.filter(pc.greater(counts["at_count"], 1)).select(names)
-    if not len(many):  # the usual case; lists of all rows take memory
+    if not len(many):  # the usual case, which needs no lists of row indices
         return []
     groups = numbered.join(many, names, join_type="inner").group_by(names).aggregate([("at", "list")])
     return sorted(sorted(indices) for indices in groups["at_list"].to_pylist())
 
 
 def latest(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
-    """One row per key, of the columns `keys`, the later of duplicates, in the order of the rows."""
+    """One row per key (its values in the columns `keys`), the last of duplicates; the order of the rows is kept."""
     doubles = {row for indices in repeated(rows, keys) for row in indices[:-1]}
     return rows if not doubles else rows.take(pa.array([n for n in range(len(rows)) if n not in doubles], pa.int64()))
 
@@ -352,7 +352,7 @@ class Changes:
     """What is new since the last poll.
 
     Attributes:
-        reset: Whether these are all rows, and those of earlier polls must be dropped.
+        reset: Whether `rows` holds everything, so that the rows of earlier polls must be dropped.
         rows: A table for each new readable part, oldest first, with the columns asked for.
         broken: All parts that cannot be read, new or not.
     """
@@ -363,9 +363,9 @@ class Changes:
 
 
 class Follower:
-    """Reads each part of a table once, as they never change.
+    """Follows a table and reads each of its parts only once, as parts never change.
 
-    If one disappears, because it was compacted or deleted, the rows that were read before are outdated: the changes are
+    If a part disappears because it was compacted or deleted, the rows read before are outdated: the next changes are
     then marked `reset` and contain everything.
     """
 
@@ -405,7 +405,7 @@ def encoded(table: pa.Table, limit: int | None) -> list[pa.Buffer]:
 
 
 def rewritten(tables: Iterable[pa.Table], limit: int | None) -> list[pa.Buffer]:
-    """The rows of all tables, as `encoded`, without all of them in memory: in a file they are much smaller."""
+    """The rows of all tables as `encoded` returns them. Only the compressed file, never all rows, is held in memory."""
     groups = _joined(tables)
     first = next(groups, None)
     if first is None:
@@ -435,10 +435,10 @@ def _joined(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
 
 
 def decoded_bytes(content: pa.Buffer, columns: Collection[str] | None = None) -> int:
-    """At least as many bytes as the rows of a Parquet file, or these columns of it, take in memory; not decoded.
+    """An upper bound, in bytes, of the memory for the rows of a Parquet file (or some columns), without decoding them.
 
-    A few kilobytes may say "a billion times the same number" or "the same megabyte of text". Values are counted in the
-    file's metadata. Of texts, where they could be too long, each distinct one is read once.
+    A few kilobytes may encode the same number, or the same megabyte of text, a billion times. Values are counted by the
+    file's metadata. Where texts might be too long, each distinct one is read once.
 
     Raises:
         OSError, pa.ArrowException: it is not a Parquet file.
@@ -452,20 +452,20 @@ def decoded_bytes(content: pa.Buffer, columns: Collection[str] | None = None) ->
         column, n_values = metadata.schema.column(n), max(sum(chunk.num_values for chunk in chunks), metadata.num_rows)
         total += _VALUE_BYTES * n_values
         if column.physical_type.endswith("BYTE_ARRAY") and n_values <= _MOST_TEXTS:
-            # No text is longer than all distinct ones, which are in the file.
+            # No text is longer than all distinct texts together, and these are in the file.
             text_bytes = n_values * sum(chunk.total_uncompressed_size for chunk in chunks)
             is_sure = text_bytes < _SURELY_FINE or column.physical_type != "BYTE_ARRAY"
             total += text_bytes if is_sure else _text_bytes(content, column.path)
     return total
 
 
-_VALUE_BYTES = 16  # of a value in memory, beside its text
-_MOST_TEXTS = 125_000_000  # more values are too many anyway
+_VALUE_BYTES = 16  # memory for a value, not counting its text
+_MOST_TEXTS = 125_000_000  # values; more of them exceed `LARGEST_BYTES` at `_VALUE_BYTES` each
 _SURELY_FINE = 10**8
 
 
 def _text_bytes(content: pa.Buffer, column: str) -> int:
-    """Bytes of all texts of a column, which is read without their repetitions."""
+    """Total bytes of the texts of a column; it is read as a dictionary, so repeated texts take no memory."""
     file, total = pq.ParquetFile(pa.BufferReader(content), read_dictionary=[column]), 0
     for group in range(file.num_row_groups):
         for chunk in file.read_row_group(group, columns=[column]).column(0).chunks:
@@ -481,7 +481,7 @@ def _text_bytes(content: pa.Buffer, column: str) -> int:
 
 
 def _innermost(values: pa.Array) -> pa.Array:
-    """The values of a nested column of which one leaf was read; a map is then a list of structs with one field."""
+    """The values of a nested column of which a single leaf was read (a map is then a list of one-field structs)."""
     while pa.types.is_list(values.type) or (pa.types.is_struct(values.type) and values.type.num_fields == 1):
         values = values.flatten() if pa.types.is_list(values.type) else values.field(0)
     return values

@@ -1,7 +1,7 @@
-"""The formats that are recognised, each by positive evidence that has a name, and what reads it or what to do instead.
+"""Recognise the format of a corpus file by positive evidence, and name what reads it or what to do instead.
 
-A row of the table is one format. A file is of the one format whose evidence it has; a file with the evidence of none is
-asked about by whoever reads it. Adding a format is adding a row.
+`RECOGNISERS` has one row per format. A file has the one format whose evidence it shows; if it shows none, or that of
+several formats, the caller asks the user. To add a format, add a row.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ from trials.corpora.table_rows import csv_delimiter, is_divided, objects_of, tex
 from trials.corpora.text_file import read_lines
 from trials.errors import DataError
 
-_MOST_LINES = 20_000  # that decide; how its cells are written is decided by all
-_CLEAR = 0.95  # of a file's lines show it
-_LONG_BLOCK = 25  # lines between two blank lines, on average, that are rather texts than the words of a sentence
-_LONGEST_BLOCK = 500  # lines that may be a sentence, where nothing says that they are texts
-_MOST_BEFORE = 10  # lines above a header line
-_DIFFERENT = 0.8  # of the cells, where they are texts
-_MANY = 100  # rows, of which words would come again
-_FEW = 10  # rows, of which nothing is said
+_MOST_LINES = 20_000  # lines of a file that are looked at; quotes and separators are decided later, by all lines
+_CLEAR = 0.95  # share of lines that must show the evidence, as a few broken lines should not hide a format
+_LONG_BLOCK = 25  # mean lines between blank lines; longer blocks are rather texts than the words of a sentence
+_LONGEST_BLOCK = 500  # mean lines between blank lines that may be sentences if nothing says that they are texts
+_MOST_BEFORE = 10  # lines that may stand above a header line
+_DIFFERENT = 0.8  # share of different cells in a column from which on they are texts: words repeat more often
+_MANY = 100  # rows from which on a column of words would repeat some
+_FEW = 10  # with fewer rows a column is not judged by how often its cells repeat
 _id = re.compile(r"\d+([-.]\d+)?")
 _tagged_word = re.compile(r"\S+[/|_]([A-Za-z][\w$.:+*-]*|[.,:;()'`$#-]+)")
 
 
 @dataclass(frozen=True)
 class Sample:
-    """The file that a corpus is recognised by.
+    """The file by which a corpus is recognised, with what the recognisers ask about it.
 
     Attributes:
-        lines: All of its lines.
+        lines: Its first `_MOST_LINES` lines.
     """
 
     path: Path
@@ -50,22 +50,22 @@ class Sample:
 
     @cached_property
     def inside(self) -> list[str]:
-        """The lines that are neither blank, nor comments, nor starts of documents."""
+        """The lines with content: neither blank, nor comments, nor starts of documents."""
         return [line for line in self.lines if line.strip() and not line.startswith(("#", DOCUMENT))]
 
     @cached_property
     def blocks(self) -> Blocks:
-        """The lines of words between blank lines."""
+        """The lines, grouped into the blocks that blank lines separate."""
         return column_blocks(self.lines)
 
     @cached_property
     def tabs(self) -> list[list[str]]:
-        """The cells of each line, between tabs."""
+        """The tab-separated cells of each line with content."""
         return [line.split("\t") for line in self.inside]
 
     @cached_property
     def width(self) -> int:
-        """The number of cells between tabs of nearly all lines; 0 where they differ, 1 without tabs."""
+        """The number of tab-separated cells that nearly all lines have; 0 if they differ, 1 if there are no tabs."""
         widths = Counter(map(len, self.tabs)).most_common(1)
         return widths[0][0] if widths and widths[0][1] >= _CLEAR * len(self.tabs) else 0
 
@@ -76,12 +76,12 @@ class Sample:
 
     @cached_property
     def array(self) -> list[dict[str, Any]] | None:
-        """The objects of a file that is one JSON value."""
+        """The objects of a file that is a single JSON value; None if it is not."""
         return objects_of(self.lines)
 
     @cached_property
     def objects(self) -> list[dict[str, Any]]:
-        """The first objects of JSON."""
+        """The first JSON objects of the file, be it one value or JSON lines; empty if it is neither."""
         if self.array is not None:
             return self.array
         found = list[Any]()
@@ -91,26 +91,26 @@ class Sample:
         return [value for value in found if isinstance(value, dict)]
 
     def first(self) -> str:
-        """The first line with content."""
+        """The first line that is not blank."""
         return next((line for line in self.lines if line.strip()), "")
 
     def share(self, shows: Callable[[str], object]) -> float:
-        """The share of lines with content that show something."""
+        """The share of lines with content for which `shows` holds."""
         return _share(map(shows, self.inside))
 
     def column(self, at: int) -> list[str]:
-        """The cells of a column between tabs."""
+        """The cells of one tab-separated column, from the lines of the usual width."""
         return [row[at] for row in self.tabs if len(row) == self.width]
 
 
 class Recogniser(NamedTuple):
-    """A format.
+    """How to recognise one format.
 
     Attributes:
-        evidence: Whether a file shows it.
-        shown_by: What shows it, in words.
-        reads: The registered corpus format that reads it; none where it is refused.
-        way_out: What to do with a refused one.
+        evidence: Whether a file shows that it has this format.
+        shown_by: What shows it, in words, for the error message.
+        reads: The registered corpus format that reads it; empty if the format is refused.
+        way_out: What to do with a file of a refused format.
     """
 
     name: str
@@ -141,7 +141,7 @@ def _is_conll_2012(sample: Sample) -> bool:
 
 
 def _numbers_sentences(sample: Sample) -> bool:
-    """A word and its tag a line, the number of its sentence in front."""
+    """Whether each line has a word and its tag after the number of its sentence."""
     rows = [line.split() for line in sample.inside][bool(header_line(sample.lines)) :]
     numbers = [int(row[0]) for row in rows if row[0].isdigit()]
     come_again = len(numbers) >= _CLEAR * len(rows) and 2 * len({*numbers}) <= len(numbers)
@@ -152,7 +152,7 @@ def _numbers_sentences(sample: Sample) -> bool:
 
 
 def _has_lines_before(sample: Sample) -> bool:
-    """A CSV file with a title or comments above its header line."""
+    """Whether a CSV file has a title or comments above its header line."""
     if ".csv" not in sample.path.suffixes or not len(sample.inside) > 1 or sample.width > 1:
         return False
     n_before = next((n for n in range(1, _MOST_BEFORE) if is_divided(sample.lines[n:])), 0)
@@ -164,7 +164,7 @@ def _has_tagged_words(sample: Sample) -> bool:
 
 
 def _has_a_word_a_line(sample: Sample) -> bool:
-    """Single words with tags in columns, with blank lines, starts of documents or tags of spans."""
+    """Whether each line has a word and its tags in columns; blank lines, tags of spans or repeated words show it."""
     blocks = sample.blocks
     rows = [line.cells for block in blocks for line in block]
     width = usual_width(blocks)
@@ -175,31 +175,31 @@ def _has_a_word_a_line(sample: Sample) -> bool:
         return False
     columns = [[row[i] for row in rows if len(row) == width] for i in range(width)]
     has_spans = any(TagEvidence.of(Counter(column)).are_spans for column in columns)
-    are_words = sample.first()[0] not in "{[" and 2 * len({*columns[0]}) <= len(rows)  # of a language come again
+    are_words = sample.first()[0] not in "{[" and 2 * len({*columns[0]}) <= len(rows)  # words repeat, texts do not
     come_again = are_words and _are_classes(columns[-1])
     return _is_broken_into_sentences(sample, _LONGEST_BLOCK) or has_spans or come_again
 
 
 def _has_tabs_and_spaces(sample: Sample) -> bool:
-    """Columns that only tabs separate, as a word or a type has a space inside."""
+    """Whether lines are words and tags that only tabs separate, as a word or a type of span contains a space."""
     return sample.width > 1 and not _is_a_table(sample) and not sample.is_conllu and _spans_at(sample) is not None
 
 
 def _spans_at(sample: Sample) -> int | None:
-    """The column between tabs that holds tags of spans, one a cell."""
+    """The index of the tab-separated column that holds tags of spans, one in each cell; None if there is none."""
     columns = {i: sample.column(i) for i in range(sample.width)}
     alone = {i: cells for i, cells in columns.items() if 2 * sum(map(are_several_tags, cells)) <= len(cells)}
     return next((i for i, cells in alone.items() if TagEvidence.of(Counter(cells)).are_spans), None)
 
 
 def _is_broken_into_sentences(sample: Sample, most: int) -> bool:
-    """Whether there are blank lines, as between sentences, that leave so many lines between them on average."""
+    """Whether blank lines divide the file into blocks of at most `most` lines on average, as they divide sentences."""
     blocks = [len([*block]) for full, block in groupby(sample.lines, lambda line: bool(line.strip())) if full]
     return len(blocks) > 1 and sum(blocks) <= most * len(blocks)
 
 
 def _is_a_table(sample: Sample) -> bool:
-    """Cells between tabs, a row a line: with names of texts on top, texts of several words, or texts beside classes."""
+    """Whether the file is a TSV table: its header names texts, its cells are several words, or texts beside classes."""
     if sample.width < 2 or sample.is_conllu:
         return False
     rows = [row for row in sample.tabs if len(row) == sample.width]
@@ -215,19 +215,19 @@ def _is_a_table(sample: Sample) -> bool:
 
 
 def _has_texts_beside_classes(columns: Sequence[Sequence[str]]) -> bool:
-    """A column of cells that are nearly all different, and one of a few that come again: no words of a language."""
+    """Whether one column's cells are nearly all different (texts, not words) and another's are a few that repeat."""
     n = len(columns[0])
     has_texts = any(len({*column}) >= _DIFFERENT * n for column in columns)
     return n >= _FEW and has_texts and any(map(_are_classes, columns))
 
 
 def _are_classes(column: Sequence[str]) -> bool:
-    """A few short cells that come again; prose has a space behind a comma."""
+    """Whether a column holds a few short cells that repeat; a leading space means prose split at its commas."""
     return are_classes(column) and not any(cell.startswith(" ") for cell in column)
 
 
 def _is_csv(sample: Sample) -> bool:
-    """Cells that a separator, with quotes where they need them, divides alike in all rows."""
+    """Whether a separator, apart from quoted ones, divides nearly all rows into the same number of cells."""
     if sample.width > 1 or _is_json_lines(sample) or sample.array is not None or not sample.inside:
         return False
     if csv_delimiter(sample.lines) == "," and "," not in sample.first() and not sample.first().startswith("sep="):
@@ -247,7 +247,7 @@ def _is_json_lines(sample: Sample) -> bool:
 
 
 def _are_rows_with(*names: str, any_of: Sequence[str] = ("",)) -> Callable[[Sample], bool]:
-    """Evidence: JSON whose first rows have these keys, and one of others."""
+    """Evidence for JSON whose first objects all have the keys `names` and at least one of `any_of`."""
 
     def evidence(sample: Sample) -> bool:
         rows = sample.objects[:20]
@@ -317,7 +317,7 @@ RECOGNISERS = (
 
 
 def recognised(path: Path) -> Recogniser | None:
-    """The format whose evidence a text file has; None where it has that of none. Raises DataError: it is refused."""
+    """The one format whose evidence a text file shows; None if none or several fit. Raises DataError: it is refused."""
     found = matches(path)
     if len(found) != 1:
         return None
@@ -328,7 +328,7 @@ def recognised(path: Path) -> Recogniser | None:
 
 
 def matches(path: Path) -> Sequence[Recogniser]:
-    """The rows of the table whose evidence a file has: those that are refused, or else those that are read."""
+    """The recognisers whose evidence a file shows: those of refused formats, or if there are none, the others."""
     return _matches(path, path.stat().st_mtime_ns, path.stat().st_size)
 
 

@@ -34,7 +34,7 @@ transformers.logging.set_verbosity_error()  # a new classifier is intended
 transformers.logging.disable_progress_bar()
 
 HEAD_STD = 0.02  # initializer_range of BERT and DistilBERT
-SUPPORTED_ATTENTION = (None, "sdpa", "eager")  # others need packages, or a GPU, or cannot be trained
+SUPPORTED_ATTENTION = (None, "sdpa", "eager")  # the others need extra packages or a GPU, or cannot be trained
 _CLASSES = {"tokens": AutoModelForTokenClassification, "text": AutoModelForSequenceClassification}
 
 
@@ -45,7 +45,7 @@ class LoadedModel:
     Attributes:
         first_position: The position id of a sentence's first subword, if the model is prepared for rows of sentences
             (`models.padding_free`); None if its batches are padded.
-        stack_path: Where the encoder's layers are, in the model without its head.
+        stack_path: Dotted path of the list of encoder layers, within the model without its head.
     """
 
     model: nn.Module
@@ -55,7 +55,7 @@ class LoadedModel:
 
     @property
     def stack(self) -> Any:
-        """The list of encoder layers, from the lowest that was not removed."""
+        """The list of encoder layers, beginning with the lowest one that was not removed."""
         model: Any = self.model
         return getattr(model, model.base_model_prefix).get_submodule(self.stack_path)
 
@@ -74,9 +74,9 @@ def family_of(spec: ModelSpec) -> ModelFamily:
 
 
 def has_token_types(spec: ModelSpec) -> bool:
-    """Whether a model tells the texts of a pair apart by token types: its family does, and its table has two rows."""
+    """Whether token types mark the two texts of a pair: the family uses them, and their table has two rows."""
     config = read_json(Path(spec.path) / "config.json")
-    return family_of(spec).token_types and config.get("type_vocab_size", 2) > 1  # 2 where the classes have a default
+    return family_of(spec).token_types and config.get("type_vocab_size", 2) > 1  # the library's default is 2
 
 
 @lru_cache(maxsize=4)
@@ -98,7 +98,7 @@ def load_tokenizer(spec: ModelSpec, head: Head) -> PreTrainedTokenizerBase:
 
 
 def read_tokenizer(spec: ModelSpec, head: Head) -> PreTrainedTokenizerBase:
-    """The model's tokenizer as its files have it, which may lack a padding token. Raises ModelError."""
+    """The model's tokenizer exactly as its files define it; it may lack a padding token. Raises ModelError."""
     options = {"add_prefix_space": True} if head == "tokens" and family_of(spec).prefix_space else {}
     try:
         with planned_files(spec):
@@ -125,7 +125,7 @@ def load_model(
 ) -> LoadedModel:
     """The pretrained encoder in fp32 on the CPU, with a new head initialised from `init`.
 
-    In mode `rows` it is prepared for rows of sentences, if it takes them.
+    In mode `rows` the model is prepared for rows of several sentences without padding, if its architecture allows it.
 
     Raises:
         ModelError: the weights cannot be read or do not fill the encoder.
@@ -146,7 +146,7 @@ def load_model(
 
 
 def head_class(head: Head, config: Any) -> Any:
-    """The library's model class with a task head for a configuration; None if it has none."""
+    """The class in transformers that adds a task head to this configuration's model; None if there is none."""
     return _CLASSES[head]._model_mapping.get(type(config), None)
 
 
@@ -154,21 +154,21 @@ def head_class(head: Head, config: Any) -> Any:
 def _template(
     spec: ModelSpec, head: Head, n_outputs: int, dropout: float | None, mode: StepMode
 ) -> tuple[Any, frozenset[str], int | None]:
-    """The model before its head is initialised, the names of parameters that its files lack, its first position."""
+    """The model before its head is initialised, the names of the parameters its files lack, and its first position."""
     model, report = read_model(spec, head, head_config(spec, head, n_outputs, dropout))
     missing = filled_from_files(spec, model, report)
     return model, missing, prepare(model, family_of(spec), head, mode)
 
 
 def read_model(spec: ModelSpec, head: Head, config: Any) -> tuple[Any, dict[str, Any]]:
-    """A model with a head, and the library's report on which of its parameters the files have.
+    """A model with a head, and the report by transformers on which parameters its files contain.
 
     Raises:
         ModelError: the weights cannot be read.
     """
     try:
-        # The library initialises the head, and load_model does so again. No GPU's generator is touched, as that would
-        # create a context on each of them.
+        # The library draws the head from torch's global generator, so its state is restored; `load_model` draws again.
+        # `devices=[]`: saving the state of the GPUs' generators would create a context on each GPU.
         with planned_files(spec), torch.random.fork_rng(devices=[]):
             model, report = _CLASSES[head].from_pretrained(
                 spec.path, config=config, dtype=torch.float32, local_files_only=True, trust_remote_code=False,
@@ -185,7 +185,7 @@ def read_model(spec: ModelSpec, head: Head, config: Any) -> tuple[Any, dict[str,
 
 
 def prepare(model: Any, family: ModelFamily, head: Head, mode: StepMode) -> int | None:
-    """Make a model of the library one that is trained in a mode; returns `LoadedModel.first_position`."""
+    """Adapt a transformers model in place to the mode it is trained in; return `LoadedModel.first_position`."""
     if head == "text" and family.causal:
         pool_at_last_subword(model)
     if mode == "plain":
@@ -196,7 +196,7 @@ def prepare(model: Any, family: ModelFamily, head: Head, mode: StepMode) -> int 
 
 
 def head_config(spec: ModelSpec, head: Head, n_outputs: int, dropout: float | None) -> Any:
-    """The model's configuration with a task head, whatever its file asks of attention and outputs.
+    """The model's configuration with a task head; what its file says about attention and outputs is overridden.
 
     Raises:
         Exception: whatever the configuration's class raises for entries of the wrong kind.
@@ -207,27 +207,27 @@ def head_config(spec: ModelSpec, head: Head, n_outputs: int, dropout: float | No
             spec.path, local_files_only=True, trust_remote_code=False, num_labels=n_outputs
         )
     config.return_dict, config.output_attentions, config.output_hidden_states = True, False, False
-    for key in ("transformers_weights", "fusion_config"):  # another file; other modules than the weights'
+    for key in ("transformers_weights", "fusion_config"):  # they name another file, and modules the weights do not fit
         if getattr(config, key, None) is not None:
             setattr(config, key, None)
     if getattr(config, "gradient_checkpointing", False):
-        config.gradient_checkpointing = False  # it fails where frozen layers are not computed again
+        config.gradient_checkpointing = False  # it fails if the frozen layers are not recomputed
     if config._attn_implementation not in SUPPORTED_ATTENTION:
         config._attn_implementation = None  # the library's choice: PyTorch's own attention where there is one
     for key in family.dropout_keys if dropout is not None else ():
         setattr(config, key, dropout)
     if hasattr(config, "use_cache"):
-        config.use_cache = False  # of keys and values, for generation
+        config.use_cache = False  # cached keys and values serve generation only
     if config.pad_token_id is None:
         config.pad_token_id = load_tokenizer(spec, head).pad_token_id
     return config
 
 
 def filled_from_files(spec: ModelSpec, model: Any, report: dict[str, Any]) -> frozenset[str]:
-    """The names of a model's parameters that its files lack or have in another shape, by the library's report.
+    """The names of parameters that the files lack or hold in another shape, according to the report of transformers.
 
     Raises:
-        ModelError: parameters of the encoder are among them, or stored in 8 bits.
+        ModelError: parameters of the encoder are among them, or the files hold weights in 8 bits.
     """
     shapes = {name: (tuple(has), tuple(needs)) for name, has, needs in report["mismatched_keys"]}
     missing = frozenset(report["missing_keys"]) | set(shapes)
@@ -245,7 +245,7 @@ def filled_from_files(spec: ModelSpec, model: Any, report: dict[str, Any]) -> fr
 
 
 def _refuse_eight_bits(spec: ModelSpec) -> None:
-    """Raise ModelError if the files have a tensor in 8 bits, which the library would take for a float as it is."""
+    """Raise ModelError if a tensor is stored in 8 bits: the library would cast it to float without dequantising it."""
     folder = Path(spec.path)
     for name in [] if spec.pickle else shards(folder) or [WEIGHTS]:
         with safe_open(folder / name, "pt") as file:

@@ -1,8 +1,8 @@
-"""The plug-ins of other people: modules that register something in a registry when they are imported.
+"""Load plug-ins: modules by other people that register something in a registry when they are imported.
 
-A package announces its module by an entry point of the group `permafrost.plugins`; a sweep file names modules that
-need no package under `plugins:`, and every command takes `--plugin`. Whoever runs trials elsewhere takes `loaded()`
-along, as a value or as files (`orchestrator.ray_engine.staging`), and calls `LoadedPlugins.load` there.
+An installed package announces its module by an entry point in the group `permafrost.plugins`. Modules without a package
+are named under `plugins:` in a sweep file or by the option `--plugin`. Code that runs trials in another process sends
+`loaded()` there, as a value or as files (`orchestrator.ray_engine.staging`), and calls `LoadedPlugins.load`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from trials.plugins.import_origins import OURS, pin, place_of
 from trials.plugins.registry import outside_modules
 
 GROUP = "permafrost.plugins"
-MOST_BYTES = 64 << 20  # of all files of the plug-ins: code, and perhaps a table or two
+MOST_BYTES = 64 << 20  # for the files of all plug-ins together: code, and perhaps a table or two
 _SKIPPED = {"__pycache__", ".git"}
 
 _loaded: dict[str, None] = {}
@@ -33,37 +33,37 @@ _loaded: dict[str, None] = {}
 
 @dataclass(frozen=True)
 class LoadedPlugins:
-    """Modules, and the folder that each of their top-level names is imported from.
+    """The modules of plug-ins, and the folders that they are imported from.
 
     Attributes:
-        folders: By name, of the plug-ins themselves and of modules beside them that they use.
+        folders: Folder by top-level name, of the plug-ins and of the modules beside them that they use.
     """
 
     modules: tuple[str, ...]
     folders: dict[str, str]
 
     def load(self) -> None:
-        """Import them here. Raises ConfigError."""
+        """Import the modules in this process. Raises ConfigError: one comes from another folder or fails to import."""
         for name, folder in self.folders.items():
             _pin(name, folder, name)
         for module in self.modules:
             _import(module, module)
 
     def to_json(self) -> str:
-        """The plug-ins as an argument of another process on this machine."""
+        """The plug-ins as text, to be passed as an argument to another process on this machine."""
         return json.dumps([self.modules, self.folders])
 
     @classmethod
     def of_json(cls, text: str) -> LoadedPlugins:
-        """The plug-ins that `to_json` wrote."""
+        """The plug-ins in text that `to_json` wrote."""
         modules, folders = json.loads(text)
         return cls(tuple(modules), folders)
 
     def files(self) -> dict[str, Path]:
-        """Every file, by its path below a common folder.
+        """Every file of the plug-ins, by its path below one common folder.
 
         Raises:
-            ConfigError: They are too large to be sent.
+            ConfigError: The files are larger than `MOST_BYTES` together.
         """
         files = {
             path.relative_to(folder).as_posix(): path
@@ -80,7 +80,7 @@ class LoadedPlugins:
 
 @cache
 def load_installed() -> tuple[str, ...]:
-    """Load the plug-ins of all installed packages, once; a line for each that does not load, which stops nothing."""
+    """Load the plug-ins of all installed packages once; return a line for each that fails, as one stops no other."""
     problems = []
     for point in sorted(entry_points(group=GROUP), key=lambda point: (point.name, point.value)):
         package = f" of {point.dist.name} {point.dist.version}" if point.dist else ""
@@ -100,7 +100,7 @@ def load(modules: Iterable[str], beside: Sequence[Path] = (), where: str = "plug
         where: The key or option that names them, for errors.
 
     Raises:
-        ConfigError: A module is not there, cannot be imported, or has a name that is taken.
+        ConfigError: A module does not exist, cannot be imported, or has a name that is taken.
     """
     load_installed()
     for name in modules:
@@ -113,13 +113,13 @@ def load(modules: Iterable[str], beside: Sequence[Path] = (), where: str = "plug
         if folder is not None:
             _pin(top, folder, f"{where}: {name}")
             if folder not in sys.path:
-                sys.path.append(folder)  # last, for what a plug-in imports from beside it
+                sys.path.append(folder)  # last, for the modules beside a plug-in that it imports
         _import(name, f"{where}: {name}")
         _loaded[name] = None
 
 
 def loaded() -> LoadedPlugins:
-    """What is loaded here: what was named, and every module that registered something.
+    """The plug-ins of this process: modules that were named, and all others that registered something.
 
     Raises:
         ConfigError: Something was registered by a script or a notebook, which no other process can import.
@@ -135,7 +135,7 @@ def loaded() -> LoadedPlugins:
 
 
 def source_digests() -> dict[str, str]:
-    """SHA-256 over the files of each plug-in, by its module; a script or notebook that registers something has none."""
+    """The SHA-256 of each plug-in's files, by module; scripts and notebooks that register something are left out."""
     digests: dict[str, str] = {}
     for module in dict.fromkeys([*_loaded, *outside_modules()]):
         total = hashlib.sha256()
@@ -147,8 +147,8 @@ def source_digests() -> dict[str, str]:
 
 
 def _places(module: str) -> Iterator[tuple[str, str]]:
-    """The top-level name of a module with its folder; unless that is one of installed packages, also what is loaded
-    from beside it.
+    """The top-level name of a module with its folder; unless that folder holds installed packages, the names of all
+    other modules that were loaded from it follow.
     """
     top = module.partition(".")[0]
     folder = _folder_of(top)
@@ -193,7 +193,7 @@ def _pin(name: str, folder: str, where: str) -> None:
 def _import(module: str, where: str) -> None:
     try:
         import_module(module)
-    except Exception as error:  # anything can be wrong with another's code
+    except Exception as error:  # other people's code may raise anything
         if isinstance(error, ModuleNotFoundError) and error.name and f"{module}.".startswith(f"{error.name}."):
             raise ConfigError(
                 f"{where}: no module {error.name!r} beside the sweep file, in this folder, or installed."

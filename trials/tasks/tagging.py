@@ -1,4 +1,4 @@
-"""A label for every word: part-of-speech tagging, and named-entity recognition as IOB2 tags."""
+"""Tasks with a label for every word: part-of-speech tagging, and named-entity recognition with IOB2 tags."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class PosTagging(Task):
     def encode(self, items: Sequence[Item], names: tuple[str, ...], n_labels: int, how: Encoding) -> list[Example]:
         """Label the first subword of each word; continuation subwords and special tokens get IGNORE.
 
-        A word without subwords (cut off by `max_length`, or only characters that the tokenizer drops) or with a tag
-        that does not occur in train is not learnt, but still counted: as an error.
+        A word that has no subword (because `max_length` cuts it off or the tokenizer drops all its characters), or has
+        a tag that does not occur in train, is not trained on, but counts as an error in the scores.
         """
         sentences = tagged_sentences(items)
         forms = [[w.lower() for w in s.forms] if how.lowercase else list(s.forms) for s in sentences]
@@ -55,7 +55,7 @@ class PosTagging(Task):
 
 
 class EntityRecognition(PosTagging):
-    """Entity spans, as IOB2 tags whatever scheme the files use; selects by micro F1 over whole spans."""
+    """Entity spans, held as IOB2 tags whatever scheme the files use. Micro F1 over whole spans picks the best epoch."""
 
     score = "span_f1"
     outputs: frozenset[Output] = frozenset({"tags", "spans"})
@@ -63,11 +63,11 @@ class EntityRecognition(PosTagging):
     reads_any = "spans"
 
     def read(self, items: Sequence[Item], scheme: Scheme) -> list[Item]:
-        """The sentences with IOB2 tags. Raises DataError: tags of none, or that break a given scheme."""
+        """The sentences with IOB2 tags. Raises DataError: a tag fits no scheme, or breaks the given one."""
         return [*to_iob2(tagged_sentences(items), scheme)]
 
     def notes(self, items: Sequence[Item], scheme: Scheme) -> list[str]:
-        """The scheme, unless it is IOB2 in every tag."""
+        """A note on the scheme of the files, unless every tag is IOB2."""
         return read_scheme(tagged_sentences(items), scheme).notes() if items else []
 
     def table(self, split: PredictedSplit) -> tuple[TagScore, ...]:

@@ -1,6 +1,6 @@
-"""The answers that a page query asks for, as cards, or from five on as a table: what to freeze, or what to run next.
+"""The answers of a page as cards, or as a table if there are five or more: what to freeze, or what to run next.
 
-They are the same objects that `permafrost answer` prints.
+They are the same `Answer` objects that `permafrost answer` prints.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ from orchestrator.config.quantities import counted
 from orchestrator.store import ResultStore
 from trials.spec import Seeds
 
-MOST_ANSWERS = 12  # on a page
+MOST_ANSWERS = 12  # answers that a page computes
 
 
 class PageAnswers(NamedTuple):
     """The answers of a page.
 
     Attributes:
-        answers: The largest train size of each corpus and model first.
-        n: How many there are; with more than are wanted, those of the largest train sizes are computed.
-        trials: What they were made from.
+        answers: The computed answers; for each corpus and model the largest train size comes first.
+        n: The number of questions; if it exceeds the limit, only those of the largest train sizes are answered.
+        trials: The trials that the answers were computed from.
     """
 
     answers: list[Answer]
@@ -53,8 +53,8 @@ class PageAnswers(NamedTuple):
     trials: pd.DataFrame
 
 
-# Of a store, until a trial of the sweep ends: they take 75 ms each, and the first page that people come back to shows
-# them all.
+# Answers by store, reused until another trial of the sweep ends: each takes 75 ms to compute, and the page that people
+# open most shows all of them.
 _known: WeakKeyDictionary[ResultStore, dict[tuple[Any, ...], PageAnswers]] = WeakKeyDictionary()
 _MOST_KNOWN = 64  # pages whose answers are kept, for each store
 _one_at_a_time = threading.Lock()
@@ -64,7 +64,7 @@ def answers_of_page(selection: Selection, most: int = MOST_ANSWERS) -> PageAnswe
     """What to freeze for each corpus, model and train size of the sweep that the address does not exclude.
 
     Raises:
-        EmptyPartError: The test split is selected, which chooses nothing, or a setting has two trials of one seed.
+        EmptyPartError: The test split is selected, on which nothing may be chosen, or a setting repeats a seed.
         StoreError: The storage does not answer.
     """
     assert selection.sweep is not None
@@ -83,10 +83,10 @@ def _answered(selection: Selection, sweep: str, most: int) -> PageAnswers:
     if len(questions) > most:
         largest = questions.sort_values("train_size", ascending=False, kind="stable").head(most)
         trials = trials.merge(largest, on=[*questions])
-    # Addresses that come to the same trials have the same answers.
+    # Addresses that select the same trials share their answers.
     cache, query = _known.setdefault(selection.snapshot.store, {}), selection.query
     key = sweep, _digest(trials), len(questions), selection.plan, query.budget
-    with _one_at_a_time:  # who asks for the same meanwhile waits for it
+    with _one_at_a_time:  # a second request for the same answers waits and reuses them
         if key not in cache:
             cost = None if query.cost == FLOPS else query.cost  # FLOPs where a corpus has them, else parameters
             budget = {} if query.budget is None else {query.cost: query.budget}
@@ -99,13 +99,13 @@ def _answered(selection: Selection, sweep: str, most: int) -> PageAnswers:
 
 
 def questions_of(trials: pd.DataFrame) -> pd.DataFrame:
-    """What has an answer of its own: `task`, `corpus`, `model` and `train_size`, a row each."""
+    """One row for each question that gets an answer: its `task`, `corpus`, `model` and `train_size`."""
     keys = ["task", "corpus", "model", "train_size"]
     return trials.loc[trials["cell"] != trials["baseline"], keys].drop_duplicates()
 
 
 def _digest(trials: pd.DataFrame) -> int:
-    """A digest of trials and how they ended."""
+    """A hash of the trials and of how they ended, which changes when an answer might."""
     rows = trials[["t", "attempt", "state", "score", "time"]]
     return int(pd.util.hash_pandas_object(rows, index=False).sum())
 
@@ -113,9 +113,9 @@ def _digest(trials: pd.DataFrame) -> int:
 def settings_of(answer: Answer) -> pd.DataFrame:
     """The settings of an answer, losses in points and positive where a setting is worse.
 
-    Columns: `cell`, `freeze`, `freeze_spec`, `n_pairs`, `n_sentences`, `loss`, `low`, `high`, `verdict` (or why there
-    is none), `chance` (of what is not decided), `within` (shown to be within the tolerance), `qualifies`, `saved`,
-    `further_seeds`, `collapses`, as of `decide.Decision.table` and `missing`.
+    Columns, as in `decide.Decision.table` and `missing`: `cell`, `freeze`, `freeze_spec`, `n_pairs`, `n_sentences`,
+    `loss`, `low`, `high`, `verdict` (or the reason why there is none), `chance` (if not decided), `within` (shown to be
+    within the tolerance), `qualifies`, `saved`, `further_seeds`, `collapses`.
     """
     table = answer.decided_by.table.join(answer.decided_by.missing)
     why = table["why_none"].where(table["why_none"] != "", table["barred"])
@@ -129,7 +129,7 @@ def settings_of(answer: Answer) -> pd.DataFrame:
 
 
 def settings_table(all_answers: Sequence[Answer], cost: str) -> pd.DataFrame:
-    """One row per setting of some answers; `cost` in words."""
+    """One row per setting of all these answers; `cost` is the name of the cost in the column titles."""
     tables = [_settings(answer, cost) for answer in all_answers]
     return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
 
@@ -157,7 +157,7 @@ def _settings(answer: Answer, cost: str) -> pd.DataFrame:
 
 
 def answers_table(all_answers: Sequence[Answer]) -> pd.DataFrame:
-    """One row per answer, by `corpus` and model."""
+    """One row per answer, identified by `corpus`, `model` and train size."""
     layers = pd.Series([answer.n_layers for answer in all_answers], dtype=object)
 
     def names(which: str) -> pd.Series:
@@ -188,31 +188,31 @@ def _percent(shares: Sequence[float | None]) -> pd.Series:
 
 
 def left_out(page: PageAnswers) -> str:
-    """How many answers are not computed; empty if none."""
+    """A sentence that says which of the answers are shown; empty if all are."""
     if page.n <= len(page.answers):
         return ""
     return f"{len(page.answers)} of {counted(page.n, 'answer')}: those of the largest train sizes."
 
 
 MOST_CARDS = 4  # more answers are rows of a table
-_PLACES = 92  # of the bar's width, for the values; the rest is air
+_PLACES = 92  # percent of the bar's width that the values span; the rest is margin
 
-Scale = tuple[float, float]  # ends of the axis of all bars of a page, in points
+Scale = tuple[float, float]  # ends of the axis that all bars of a page share, in points
 
 
 class ShortAnswer(NamedTuple):
-    """Some corpora, which may be none, and what to freeze for them."""
+    """A sentence on what to freeze, and its subject: names of corpora, or empty if it is about all of them."""
 
     subject: str
     words: str
 
 
-MOST_NAMED = 5  # corpora with a sentence of their own
+MOST_NAMED = 5  # with more corpora, outcomes are counted instead
 
 
 def short_answers(all_answers: Sequence[Answer]) -> list[ShortAnswer]:
-    """A sentence a corpus, `EWT, Naija` and `freeze the first 2 of 6 layers.`; a single answer has its figures, and
-    with more than `MOST_NAMED` corpora each outcome is counted.
+    """One sentence per corpus, such as `EWT, Naija` and `freeze the first 2 of 6 layers.` A single answer comes with
+    its figures; of more than `MOST_NAMED` corpora, the answers with each outcome are counted.
     """
     if not all_answers:
         return [ShortAnswer("", NO_CANDIDATES)]
@@ -231,7 +231,7 @@ def short_answers(all_answers: Sequence[Answer]) -> list[ShortAnswer]:
 
 
 def _of_corpus(all_answers: Sequence[Answer]) -> str:
-    """`freeze nothing (100 for training); about 9 more seeds to decide (500 for training).`."""
+    """A sentence such as `freeze nothing (100 for training); about 9 more seeds to decide (500 for training).`."""
     told: dict[str, list[str]] = {}
     varies = [len({getattr(answer, key) for answer in all_answers}) > 1 for key in ("model", "train_size", "setup")]
     for answer in all_answers:
@@ -246,17 +246,17 @@ def _of_corpus(all_answers: Sequence[Answer]) -> str:
 
 
 def in_short(all_answers: Sequence[Answer]) -> str:
-    """The sentences of `short_answers` in a line."""
+    """The sentences of `short_answers` on one line."""
     return " ".join(f"{subject}: {words}" if subject else words for subject, words in short_answers(all_answers))
 
 
 def recommended_squares(answer: Answer) -> Any:
-    """The layer strip of what is recommended; that of nothing where nothing is, as filled squares say "freeze this"."""
+    """The layer strip of the recommended freeze; empty if there is none, as filled squares would say "freeze this"."""
     return squares_of(FreezeName(answer.freeze_spec, answer.n_layers)) if answer.freeze_spec else ""
 
 
 def cards_or_table(all_answers: Sequence[Answer], sweep: Sweep, address: str) -> Any:
-    """The answers on one common scale, and below them one command for all that is not decided."""
+    """The answers, drawn on one common scale, and one command for everything that is not decided yet."""
     scale = _scale(all_answers)
     if len(all_answers) <= MOST_CARDS:
         shown = dmc.SimpleGrid(
@@ -269,7 +269,7 @@ def cards_or_table(all_answers: Sequence[Answer], sweep: Sweep, address: str) ->
 
 
 def _card(answer: Answer, scale: Scale) -> Any:
-    """One answer: in words, as a bar against the tolerance, with its savings, and the YAML to copy."""
+    """The card of one answer: its text with savings, its loss as a bar against the tolerance, and the YAML to copy."""
     title = dmc.Title([recommended_squares(answer), answer.headline], order=3, size="h4")
     lines = [dmc.Text(answer.heading, size="xs", className="where"), title]
     if figures := answer.words.brief:
@@ -280,7 +280,7 @@ def _card(answer: Answer, scale: Scale) -> Any:
 
 
 def _table(all_answers: Sequence[Answer], scale: Scale) -> Any:
-    """The answer stands first, where a phone shows it; a column that no answer fills is left out."""
+    """The table of answers. The answer comes first, where a phone shows it; columns that are empty are left out."""
     cells: dict[str, list[Any]] = {
         "answer": [[html.B(a.corpus), " ", recommended_squares(a), a.headline] for a in all_answers],
         "loss against the tolerance": [
@@ -305,7 +305,7 @@ def _table(all_answers: Sequence[Answer], scale: Scale) -> Any:
 
 
 def _scale(all_answers: Sequence[Answer]) -> Scale:
-    """The ends of the axis: all that is shown of any answer."""
+    """The ends of an axis that covers the losses, interval ends and tolerances of all answers."""
     values = [0.0, *(answer.tolerance for answer in all_answers)]
     values += [
         v
@@ -321,9 +321,9 @@ def _loss(answer: Answer) -> Loss:
 
 
 def interval_bar(loss: Loss, tolerance: float, scale: Scale) -> Any:
-    """The loss as a dot in the interval that decides, over the band of what is tolerated; left of zero is a gain.
+    """A bar with the loss as a dot in its interval, over a band up to the tolerance; left of zero is a gain.
 
-    Without an interval where too few runs have ended.
+    The interval is missing if too few runs have ended.
     """
     first, last = scale
     has_ends = loss.low is not None and loss.high is not None
@@ -353,7 +353,7 @@ def interval_bar(loss: Loss, tolerance: float, scale: Scale) -> Any:
 
 
 def _next(all_answers: Sequence[Answer], sweep: Sweep, address: str) -> list[Any]:
-    """What to run where something is not decided: how many more seeds, and one command for all."""
+    """How many more seeds the undecided answers need, and one command that runs them; empty if none is needed."""
     needed = [answer.further_seeds for answer in all_answers if not answer.decided and answer.further_seeds]
     if not needed:
         return []
@@ -367,8 +367,8 @@ def _next(all_answers: Sequence[Answer], sweep: Sweep, address: str) -> list[Any
 
 
 def next_command(more: int, sweep: Sweep, address: str) -> str | None:
-    """The launch with so many further seeds, or of the starter where the sweep came along with us; None where the
-    sources of randomness have seeds of their own.
+    """The command that launches the sweep with `more` further seeds, or the starter sweep if the sweep shipped with
+    Permafrost; None if initialisation and data order have seeds of their own.
     """
     keys = sorted(set(sweep.trials["seed"].tolist()))
     if any(seeds != Seeds.of(seeds.seed) for seeds in map(Seeds.from_key, keys)):
@@ -381,17 +381,17 @@ def next_command(more: int, sweep: Sweep, address: str) -> str | None:
     return shlex.join((*launch, "--set", setting, "--store", address))
 
 
-MY_STORE = "my-store"  # what is proposed where the store that is shown is not the reader's own
+MY_STORE = "my-store"  # the store that a command proposes if the one on show is not the reader's own
 
 
 def came_along(sweep: Sweep, address: str) -> bool:
-    """Whether the sweep's file lies beside its store and not here: both were installed with us, as FreezeBench is."""
+    """Whether the sweep shipped with Permafrost, as FreezeBench does: its file is beside its store, and not here."""
     is_here = not sweep.source or Path(sweep.source).exists() or "://" in address
     return not is_here and (Path(address).parent / sweep.source).is_file()
 
 
 def _details(answer: Answer) -> Any:
-    """The whole sentence, the second choice and the YAML, opened on demand."""
+    """The full sentence, the second choice and the YAML, folded until the reader opens them."""
     lines: list[Any] = [dmc.Text(answer.sentence, size="sm")]
     if answer.runner_up_spec:
         label = "Second choice" if answer.decided else "Nearest to a decision"
@@ -405,5 +405,5 @@ def _details(answer: Answer) -> Any:
 
 
 def resume_command(sweep: Sweep, address: str) -> str:
-    """The launch that resumes a stopped sweep."""
+    """The command that resumes a stopped sweep."""
     return shlex.join(("permafrost", "launch", "--sweep", sweep.source or sweep.name, "--store", address))
