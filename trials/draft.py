@@ -173,7 +173,7 @@ def _listed(depths: list[int]) -> str:
 
 
 def _bare(named: Callable[[str], object]) -> BeforeValidator:
-    """Let a bare word stand for what it names."""
+    """Accept a bare word in place of the mapping that it names."""
 
     def read(value: object) -> object:
         try:

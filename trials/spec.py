@@ -29,7 +29,7 @@ from trials.freeze.strategies import (
 from trials.plugins.registry import NOT_LOADED
 
 Positive = Annotated[int, Field(gt=0)]
-MOST_LAYERS = 10_000  # of an encoder; a stored spec with more is not one of ours, and its layers would fill the memory
+MOST_LAYERS = 10_000  # a stored spec with more layers is not one of ours, and listing them would fill the memory
 Scheme = Literal["auto", "iob1", "iob2", "bioes", "io"]  # how span tags are written; `auto` detects and validates it
 FEWEST_FOLDS, MOST_FOLDS = 4, 20  # of a cross-validation; seeds of fewer share more than their interval allows for
 FROZEN_EMBEDDINGS = "+E"  # the end of a label
@@ -406,7 +406,7 @@ class Seeds(NamedTuple):
 MOST_EPOCHS = 10_000  # the papers have 3 to 200
 MOST_EVALUATIONS = 100_000  # each is a pass over dev, and a row in the store that every reader loads
 MOST_BATCH = 1 << 20  # sentences; no memory holds the activations of more
-MOST_RANK = 1 << 14  # of an adapter; the widest encoders have fewer dimensions
+MOST_RANK = 1 << 14  # rank of an adapter; the widest encoders have fewer dimensions
 
 
 def beyond_bounds(recipe: Recipe) -> list[tuple[str, str]]:

@@ -85,7 +85,7 @@ def _parsed(search: str) -> tuple[PageQuery, tuple[str, ...]]:
 
 
 def look_of(scheme: str) -> Look:
-    """The colours of a page."""
+    """The look (colours and sizes) of a page."""
     return LOOKS.get(scheme, LIGHT)
 
 

@@ -241,7 +241,7 @@ def _label(word: str, start: int) -> str:
 
 
 def _common_start(names: Sequence[str]) -> str:
-    """What all names begin with, to the end of a word; empty for a single one. The sweep of all trials is no name."""
+    """The words that all names begin with; empty for a single name. The sweep of all trials does not count."""
     mine = [name for name in names if name != EVERYTHING]
     same = takewhile(lambda letters: len({*letters}) == 1, zip(*mine, strict=False)) if len(mine) > 1 else ()
     start = "".join(letters[0] for letters in same)

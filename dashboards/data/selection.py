@@ -200,7 +200,7 @@ class Selection:
 
     @property
     def of_questions(self) -> Selection:
-        """With all settings of each question, whatever strategies are shown: their intervals hold together."""
+        """The selection with all settings of each question, whatever is shown, as their intervals hold jointly."""
         return self if self.every is None else replace(self, trials=self.every, every=None)
 
     @cached_property
@@ -389,7 +389,7 @@ def _narrowed(trials: pd.DataFrame, chooser: _Chooser, key: str, wanted: str, co
 
 
 def _where(trials: pd.DataFrame, rows: pd.Series) -> pd.DataFrame:
-    """Some of the trials; the same frame where that is all, as a copy takes most of the time that a filter has."""
+    """Some of the trials; the same frame if all of them, as copying takes most of a filter's time."""
     return trials if rows.all() else trials[rows]
 
 
@@ -473,7 +473,7 @@ _DIGITS = 10
 
 
 def versions_of(store: ResultStore) -> dict[str, str]:
-    """Versions of Python and packages of the trials that ended; several where they differ."""
+    """Versions of Python and packages that the ended trials used; several if they differ."""
     by_package: dict[str, set[str]] = {}
     for versions in set(map(tuple, filter(None, store.trials(["versions"])["versions"].to_pylist()))):
         for name, version in versions:
@@ -498,7 +498,7 @@ class Provenance(NamedTuple):
     devices: tuple[str, ...]
 
 
-_MOST = 12  # of one kind, in a line
+_MOST = 12  # names of one kind on a line
 
 
 def _some(names: tuple[str, ...]) -> str:

@@ -53,8 +53,8 @@ def rows_of(frame: pd.DataFrame) -> Iterable[list[str]]:
     return map(list, zip(*columns, strict=True))
 
 
-COLUMN_PT, PAGE_PT = 219.0, 455.0  # of the ACL's style: 7.7 cm and 16 cm
-_SIZES = {r"\small": 9.0, r"\footnotesize": 8.0, r"\scriptsize": 7.0}  # of article at 10 pt
+COLUMN_PT, PAGE_PT = 219.0, 455.0  # widths in the ACL's style: 7.7 cm and 16 cm
+_SIZES = {r"\small": 9.0, r"\footnotesize": 8.0, r"\scriptsize": 7.0}  # in points, for the class `article` at 10 pt
 _EM = 0.55  # mean width of a character, in units of the size of its font
 _GAP_PT = 6.0  # between columns, twice `\tabcolsep`
 _HEAD, _TEXT = 12, 30  # characters in a line of a heading, and of a cell with sentences

@@ -132,7 +132,7 @@ def _contents(sections: Sequence[Section]) -> Iterator[str]:
 
 
 def _methods(sections: Sequence[Section]) -> Iterator[str]:
-    """What all sections share, then what each has of its own."""
+    """The methods that all sections share, then those that only one section uses."""
     shared, own = methods(sections)
     yield '<section id="methods"><h2>Methods</h2>'
     yield from (f"<p>{html(line)}</p>" for line in shared)

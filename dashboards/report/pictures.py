@@ -34,11 +34,11 @@ PLOTLY_JS = Path(__file__).parents[1] / "assets" / "plotly-cartesian-4.1.1.min.j
 KINDS = ("svg", "pdf", "png")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 LONGEST_TMPDIR = 40  # bytes; Chromium adds some fifty for a socket, whose path has at most 107
-START_S, FIGURE_S, END_S = 20.0, 60.0, 5.0  # limits of a start, of each figure, and of an end
+START_S, FIGURE_S, END_S = 20.0, 60.0, 5.0  # time limits for a start, each figure, and an end
 WIDTH = 900  # CSS pixels
-KEYWORD = b"Source"  # of the text chunk of a PNG
+KEYWORD = b"Source"  # keyword of a PNG's text chunk
 _SVG_START = re.compile(rb"<svg\b[^>]*>")
-_HEADER_END = 33  # of a PNG: 8 bytes of signature and the chunk IHDR
+_HEADER_END = 33  # bytes of a PNG's beginning: 8 of signature, then the chunk IHDR
 _UID = re.compile(rb'id="defs-([0-9a-f]{6})"')
 
 
@@ -115,7 +115,7 @@ class FigureRenderer:
         except TimeoutError:
             waiting.cancel()
             why = f"within {limit_s:g} s"
-        except Exception as error:  # of Kaleido and of choreographer, which have no base in common
+        except Exception as error:  # errors of Kaleido and of choreographer have no base class in common
             why = f"({reason(Exception(*error.args[:1]))})"
         raise MissingError(
             f"The browser {self._browser} does not {action} {why}. Try `{self._browser} --headless --dump-dom "

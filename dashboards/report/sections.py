@@ -19,7 +19,7 @@ from orchestrator.config.quantities import counted, points
 from trials.errors import NothingMatchedError
 from trials.spec import Seeds, TrialSpec
 
-Steps = Callable[[str, int, int | None], None]  # hears of what is made: its kind, how many are done, of how many
+Steps = Callable[[str, int, int | None], None]  # is called with what is being made, how many are done, and the total
 _MOST_SEEDS = 120  # characters
 STATISTICS = (
     "What is estimated is the mean loss of a freeze against its baseline over training randomness (the seeds) and "
@@ -151,7 +151,7 @@ class Section:
 
     @property
     def provenance(self) -> Provenance:
-        """Where its numbers come from."""
+        """Where the section's numbers come from."""
         return provenance(self.selection)
 
 
@@ -170,7 +170,7 @@ def sections(
     """
     require_sweep(snapshot, query.sweep)
     selections = [
-        _named(select(snapshot, model))  # of several set-ups the best
+        _named(select(snapshot, model))  # the best one of several set-ups
         for corpus in _each(snapshot, query, "corpus")
         for model in _each(snapshot, corpus, "model")
     ]

@@ -213,7 +213,7 @@ class Gate:
         return self._access.token is not None and request.method == "POST" and request.mimetype == _FORM
 
     def _asked_for_token(self, request: Request) -> Response | None:
-        """None if the visitor is signed in, else the login page; after a correct token, the way on with a cookie."""
+        """None if the visitor is signed in; else the login page or, given the right token, a redirect with a cookie."""
         if self._access.token is None:
             return None
         header = request.authorization

@@ -118,7 +118,7 @@ def serve(app: dash.Dash, access: Access, say: Callable[[str], None], *, page: s
 
 
 def _page_with_token(page: str, access: Access) -> str:
-    """The query of a page, with the token where nobody else can know it."""
+    """The query of a page, with the token added if it is new, so that nobody else can know it."""
     if not (access.token and access.token_is_new):
         return page
     return f"{page}{'&' if page else '?'}token={quote(access.token)}"

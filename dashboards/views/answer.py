@@ -48,7 +48,7 @@ def cards_body(info: Cards) -> Any:
 
 
 def first_glance(selection: Selection) -> Any:
-    """The answer, a sentence a corpus, and how far an unfinished sweep is."""
+    """The answer in one sentence per corpus, and the progress of an unfinished sweep."""
     if selection.sweep is None:
         store = selection.snapshot.address
         text = f"{store} has no sweep yet. Run one: permafrost launch --store {store}"
@@ -69,7 +69,7 @@ def _sentences(selection: Selection) -> list[ShortAnswer]:
 
 
 def in_lines(selection: Selection) -> list[str]:
-    """The answer as text, a line a corpus."""
+    """The answer as text, one line per corpus."""
     return [f"{subject}: {words}" if subject else words for subject, words in _sentences(selection)]
 
 

@@ -89,7 +89,7 @@ def selection_of(selection: Selection, picks: Picks) -> Selection:
 
 
 def words_of(picks: Picks) -> list[str]:
-    """What names each trial beside the others: what it freezes, and in what else they differ; not escaped."""
+    """A name for each trial among the others: what it freezes, and in what else they differ; not escaped."""
     rows = picks.trials
     more: dict[str, Callable[[Any], str]] = {
         "corpus": str,

@@ -59,7 +59,7 @@ def prepare_coverage(selection: Selection) -> Coverage:
 
 
 def _distinct(labels: list[str]) -> list[str]:
-    """The labels, numbered where they are equal: a category axis would put these into one row."""
+    """The labels; equal ones are numbered, as a category axis would put them into one row."""
     seen: dict[str, int] = {}
     out = []
     for label in labels:
@@ -165,7 +165,7 @@ class Progress(NamedTuple):
 
 
 def prepare_progress(selection: Selection) -> Progress:
-    """Over all trials of the sweep, whatever is selected."""
+    """The progress over all trials of the sweep, whatever is selected."""
     assert selection.sweep is not None
     by_state = selection.sweep.trials["state"].value_counts()
     counts = {state: int(by_state[state]) for state in STATES if state in by_state}
@@ -173,7 +173,7 @@ def prepare_progress(selection: Selection) -> Progress:
 
 
 def _time_left(selection: Selection) -> str | None:
-    """By the trials that have ended since the driver started and those that run, as in the terminal."""
+    """The time left, by the trials that ended since the driver started and those that run, as in the terminal."""
     sweep = selection.sweep
     if sweep is None or sweep.running_since is None:
         return None
@@ -191,7 +191,7 @@ def _time_left(selection: Selection) -> str | None:
 
 
 def progress(selection: Selection) -> list[Any]:
-    """How far an unfinished sweep is, and the command that goes on where it was stopped; nothing for a finished one."""
+    """The progress of an unfinished sweep, and the command that resumes it if it was stopped; else nothing."""
     sweep = selection.sweep
     assert sweep is not None
     if not sweep.is_running and state_of(sweep) == "finished":
@@ -203,7 +203,7 @@ def progress(selection: Selection) -> list[Any]:
 
 
 def _progress(info: Progress, *, is_said: bool) -> Any:
-    """A bar of the trials by state, with the counts in words; without that of the completed where it `is_said`."""
+    """A bar of the trials by state, with their counts as text; `is_said`: without the count of completed ones."""
     total, done = sum(info.counts.values()), info.counts.get("completed", 0)
     others = [f"{n:,} {STATES[state][0]}" for state, n in info.counts.items() if state != "completed"]
     items = [f"time left: {info.time_left}"] if info.time_left else []

@@ -28,8 +28,8 @@ from dashboards.views.kit.drawing import (
 from dashboards.views.kit.part import Part
 
 MAX_DOTS = 5000
-_BINS = 60  # of the density, over the range of the scores
-_TOLERANCES, _LEAST_TOLERANCE = 3.0, 1 / 3  # below the baseline so many are shown, of at least so many points each
+_BINS = 60  # bins of the density, over the range of the scores
+_TOLERANCES, _LEAST_TOLERANCE = 3.0, 1 / 3  # shown below the baseline, each counted as at least these points
 MOST_PANELS, _WIDE_FROM = 6, 16  # train sizes; settings of a panel that is half as wide as a page
 _ALONE_HIGH, _HIGH, _LINE = 380, 300, 17  # pixels of a panel, and of a line of a label
 # Pixels of a panel on the narrowest screen, by how many stand beside each other: labels that fit there fit on any.

@@ -24,7 +24,7 @@ from dashboards.views.kit.part import EmptyPartError, Part
 from orchestrator.analysis.variance import SHARED, Anova, anova
 from orchestrator.config.quantities import counted
 
-MAX_ROWS = 400  # of an analysis of variance, which inverts a matrix of rows by levels
+MAX_ROWS = 400  # rows of an analysis of variance, which inverts a matrix of rows by levels
 _REST = {"residual": "not explained", SHARED: "several together"}
 _OF_FREEZE = {"depth", "strategy", "embeddings", *_REST}  # what the other figures of the page are about
 _NOTHING = "Nothing but what is frozen varies among the completed trials."
@@ -58,7 +58,7 @@ def _panel(title: str, selection: Selection) -> Panel:
 
 
 def _analysed(selection: Selection) -> tuple[pd.DataFrame, dict[str, str], str]:
-    """The trials of as many seeds as fit; if not even two do, those of the largest train sizes.
+    """The trials of as many seeds as fit; if not even two seeds do, the trials of the largest train sizes.
 
     With the names of their settings, and which they are if not all.
     """

@@ -142,7 +142,7 @@ def losses_table(info: LossPanels) -> pd.DataFrame:
     return settings_table([panel.answer for panel in info.panels], COSTS[info.cost])
 
 
-_TOLERANCES, _LEAST_TOLERANCE = 3.0, 1 / 3  # the axis ends at so many tolerances, of at least so many points each
+_TOLERANCES, _LEAST_TOLERANCE = 3.0, 1 / 3  # end of the axis in tolerances, each counted as at least these points
 _LEADERS = tuple((right, up) for up in (36, -36, 64, -64, 92) for right in (0, 70, -70))  # pixels from a mark
 
 
@@ -311,7 +311,7 @@ class PanelDrawing:
         return [limit, *({**unit, **self._led(n)} for n in lacking)]
 
     def _led(self, n: int) -> dict[str, Any]:
-        """A label at the end of a line from the mark: where it covers least."""
+        """A label at the end of a line from the mark, at the place where it covers least."""
         marks = self.marks
         points, row, (width, height) = self._at(marks), marks.iloc[n], self.room
         taken = [(x - 8, x + 8, y - 8, y + 8) for x, y in points] + self._lines(marks)
@@ -343,7 +343,7 @@ class PanelDrawing:
 
 
 def _drawn_as(rows: pd.DataFrame, look: Look) -> dict[str, Any]:
-    """Filled where it is shown to be within the tolerance, with a ring around the recommended one."""
+    """The marker: filled if the loss is shown to be within the tolerance, with a ring if recommended."""
     colours = [cell_colour(look, row) for row in rows.itertuples()]
     chosen = rows["recommended"].tolist()
     symbols = [look.strategy(str(row.strategy))[1] for row in rows.itertuples()]

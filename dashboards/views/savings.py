@@ -147,7 +147,7 @@ def savings_table(info: Shown) -> pd.DataFrame:
 
 
 def costs_table(info: Shown) -> pd.DataFrame:
-    """One row per cell: each cost, the baseline's, and the share saved; costs that nobody measured are left out."""
+    """One row per cell: each cost, the baseline's, and the share saved; costs that no trial has are left out."""
     first = info.table.drop_duplicates("row").set_index("row")
     table = pd.DataFrame(setting_columns(first))
     for cost, (title, unit) in ((cost, UNITS[cost]) for cost in SHOWN):

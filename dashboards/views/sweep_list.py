@@ -23,9 +23,9 @@ from orchestrator.config.quantities import counted
 from orchestrator.store.plans import is_beside
 from trials.record import State as TrialState
 
-MOST_ANSWERED = 8  # of the newest sweeps
+MOST_ANSWERED = 8  # newest sweeps whose answers are computed
 MOST_WEIGHED = 12  # questions of the newest sweeps that are answered to know which sweep opens: some seconds
-_KEPT = ("tolerance", "cost", "budget", "theme", "pause")  # of the address, when another sweep is opened
+_KEPT = ("tolerance", "cost", "budget", "theme", "pause")  # query keys that are kept when another sweep is opened
 
 
 def prepare_sweeps(selection: Selection) -> Selection:
@@ -57,7 +57,7 @@ def _questions(snapshot: Snapshot) -> list[Sweep]:
 
 
 def answers_of_sweep(snapshot: Snapshot, query: PageQuery) -> list[Answer]:
-    """The answers of a query's sweep; none where a setting has two trials of one seed: its page says so."""
+    """The answers of a query's sweep; none if a setting has two trials of one seed, which its page then says."""
     try:
         return answers_of_page(select(snapshot, query)).answers
     except EmptyPartError:

@@ -164,7 +164,7 @@ def _line(points: pd.DataFrame, row: Any, look: Look, scale: float, label: str) 
 
 
 def translucent(colour: str) -> str:
-    """A colour `#RRGGBB` as that of a band."""
+    """The colour `#RRGGBB`, made translucent for a band."""
     return f"{rgba(colour)},0.15)"
 
 

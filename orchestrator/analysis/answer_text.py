@@ -32,7 +32,7 @@ def lines_of(answer: Answer) -> list[str]:
 
 
 def notes_of(answer: Answer) -> list[str]:
-    """All else that is known of an answer, a line each: its conditions, what is not considered, the runner-up."""
+    """Everything else that is known about an answer, one line each: conditions, settings left out, the runner-up."""
     second = ""
     if answer.runner_up_spec and answer.decided:
         second = strip_and_word(answer.runner_up_spec, answer.n_layers)
@@ -40,7 +40,7 @@ def notes_of(answer: Answer) -> list[str]:
 
 
 LEAST_WIDTH = 14  # columns; in less room the plot stands below the table
-WIDTH = 36  # of the plot, in characters
+WIDTH = 36  # width of the plot, in characters
 _MEAN, _LINE, _LOW, _HIGH, _ZERO, _LIMIT = "●─├┤│┊"
 
 
@@ -127,7 +127,7 @@ def _in_columns(cells: Sequence[Sequence[str]], which: Sequence[int]) -> list[st
 
 
 def tolerance_lines(answer: Answer, columns: int = 200) -> list[str]:
-    """What each tolerance buys, with the data at hand, in lines of so many characters where they can be broken."""
+    """What each tolerance buys with the trials so far, in lines that are wrapped at this width where they can be."""
     from orchestrator.analysis.wording import beyond_texts, bought_text, tolerance_that_buys  # loads pandas
 
     buys = [

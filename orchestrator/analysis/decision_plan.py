@@ -95,7 +95,7 @@ class DecisionPlan:
         return cls(**{field.name: values[field.name] for field in fields(cls) if field.name in values})
 
 
-DIFFERING = 0.05  # of dev's labels that two settings give differently; 2 to 10 % in our own sweeps
+DIFFERING = 0.05  # share of dev labels on which two settings differ; 2 to 10 % in our own sweeps
 _NORMAL_95 = 1.96  # standard errors to each end of 95 %
 
 

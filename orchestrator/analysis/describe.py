@@ -121,7 +121,7 @@ class Summary(NamedTuple):
 
 
 def describe(values: Sequence[float] | Floats) -> Summary:
-    """Summary of those of the values (values,) that are numbers."""
+    """Summary of `values` (values,), without those that are NaN."""
     finite_values = finite(values)
     if not len(finite_values):
         return Summary(0, np.nan, np.nan, np.nan, np.nan, np.nan)

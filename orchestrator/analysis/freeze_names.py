@@ -47,7 +47,7 @@ class FreezeName(str):
 
 
 def freeze_name(freeze: FreezeSpec, n_layers: int) -> str:
-    """A freeze spelled out: that of `layers 0,1,4+E` is `layers 1 to 2, 5 + embeddings`.
+    """A freeze spelled out: `layers 0,1,4+E` becomes `layers 1 to 2, 5 + embeddings`.
 
     Sets of layers are counted from 1, as in the strip; in labels, as in YAML, they are counted from 0. What freezes all
     of `n_layers` layers is `all`, whichever strategy does; 0 where their number is not known.
@@ -79,7 +79,7 @@ def layer_strip(freeze: FreezeSpec, n_layers: int) -> str:
 
 
 def strip_in_words(freeze: FreezeSpec, n_layers: int) -> str:
-    """`layers 1 to 2 of 6 and the embeddings frozen`, for those who hear it; the label itself of a rule."""
+    """Text for screen readers, `layers 1 to 2 of 6 and the embeddings frozen`; for a rule, its label."""
     if freeze.rule is not None or not n_layers:
         return freeze.label
     if freeze.depth == n_layers:

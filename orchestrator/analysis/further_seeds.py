@@ -138,7 +138,7 @@ def _scored(loss: Estimate, seeds: Floats, sentences: Floats) -> Floats:
 
 
 def _seeds_alone(loss: Estimate) -> Floats:
-    """The seeds' part without what more sentences shrink; all of it where the interval is over seeds alone."""
+    """The seeds' part of the variance that more sentences do not shrink; all of it if only seeds are sampled."""
     alone: Floats = np.where(loss.n_sentences > 1, np.maximum(loss.seeds - loss.both, 0), loss.seeds)
     return alone
 
@@ -163,7 +163,7 @@ def _expected(loss: Estimate, n_seeds: Floats, n_sentences: Floats) -> Estimate:
 
 
 def _room(loss: Estimate, looks: PlannedLooks, tolerance: float, tail: float) -> Floats:
-    """How far the end towards the tolerance stays from it; negative where it is beyond."""
+    """How far the end that faces the tolerance stays away from it; negative if it is beyond."""
     low, high = _planned_ends(loss, looks, tail)
     room: Floats = np.where(loss.mean <= tolerance, tolerance - high, low - tolerance)
     return room

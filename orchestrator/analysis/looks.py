@@ -62,7 +62,7 @@ from orchestrator.config.quantities import counted
 SPENDING = 3.0  # exponent of the share of the planned seeds
 KEPT = 0.8  # share of the error that is spent by the planned number of seeds; the rest is for whoever goes on
 _BOUND = 0.95  # level of the bound of the seeds' share
-_SAME = 1 / 200  # a look with less new information, of all, sees the same as the one before
+_SAME = 1 / 200  # a look that adds a smaller share of the information repeats the look before it
 _SHARES = 50  # the seeds' share at the planned number is rounded up to this grid
 _FARTHEST = 8.0  # standard deviations
 _NODES = np.polynomial.legendre.leggauss(128)  # tails are right to 2e-9 of themselves
@@ -164,8 +164,8 @@ def _quadrature(edge: float, time: float) -> tuple[Floats, Floats]:
 
 
 LEAST_DF = 2.0  # with fewer, Student's distance at the first looks is tens of standard errors
-_STEPS = 20  # of the grid of correlations
-_SHARED_NODES = 100  # of the quadrature over what all settings share
+_STEPS = 20  # steps of the grid of correlations
+_SHARED_NODES = 100  # nodes of the quadrature over the part of the error that all settings share
 
 
 class Simultaneous(NamedTuple):

@@ -73,7 +73,7 @@ class Collapses:
 
     @property
     def is_rare(self) -> bool:
-        """Whether fewer than half of the runs collapsed: else collapsing is what the setting does."""
+        """Whether fewer than half of the runs collapsed; otherwise collapsing is what the setting usually does."""
         return 2 * self.collapsed < self.runs
 
     @property
@@ -94,7 +94,7 @@ def collapses(collapsed: npt.ArrayLike, level: float = 0.95) -> Collapses:
 
 
 def excess_p(own: Collapses, baseline: Collapses) -> float:
-    """Chance of so many collapses among a setting's runs if it collapses as often as its baseline (Fisher's test)."""
+    """P value of Fisher's test: the chance of as many collapses if a setting collapses as often as its baseline."""
     total, n = own.collapsed + baseline.collapsed, own.runs + baseline.runs  # both margins, which the test holds fixed
     ways = [math.comb(own.runs, k) * math.comb(baseline.runs, total - k) for k in range(min(total, own.runs) + 1)]
     return sum(ways[own.collapsed :]) / math.comb(n, total) if n else 1.0
@@ -196,7 +196,7 @@ def losses(frame: pd.DataFrame, value: str = "score") -> Losses:
 
 
 def _folds(frame: pd.DataFrame, value: str) -> Folds | None:
-    """The folds that seeds are scored on, which test is none of; None where all have one dev set."""
+    """The folds that seeds are scored on (test is not among them); None if all seeds share one dev set."""
     if "folds" not in frame.columns or value.startswith("test") or not len(frame) or not frame["folds"].max():
         return None
     return Folds(int(frame["folds"].max()), int(frame["examples"].max()))
@@ -275,7 +275,7 @@ def _by_sentence(columns: Mapping[str, Any], rows: npt.NDArray[np.intp], value: 
 
 
 def _collapses(frame: pd.DataFrame) -> dict[str, Collapses]:
-    """How many runs of each cell, and baseline, collapsed, of those of which it is known."""
+    """How many runs of each cell, and of its baseline, collapsed, among those for which it was recorded."""
     flags: dict[str, list[bool]] = {cell: [] for side in ("cell", "baseline") for cell in frame[side].unique()}
     if "collapsed" in frame.columns:
         recorded = np.flatnonzero(measured(frame, "collapsed"))

@@ -18,7 +18,7 @@ COMPLETED = State.COMPLETED.value
 
 
 def require(frame: pd.DataFrame, columns: Sequence[str]) -> None:
-    """Raises ValueError that names those of the `columns` that a frame lacks."""
+    """Raise ValueError, naming the missing ones, if a frame lacks any of `columns`."""
     absent = [name for name in columns if name not in frame.columns]
     if absent:
         raise ValueError(f"the frame has no column {', '.join(absent)}; it has {', '.join(map(str, frame.columns))}")
@@ -64,7 +64,7 @@ def numbers(frame: pd.DataFrame, value: str) -> Floats:
 
 
 def finite(values: Sequence[float] | Floats) -> Floats:
-    """(numbers,) those of the values that are numbers."""
+    """(numbers,) the values that are not NaN."""
     flat = np.asarray(values, dtype=np.float64).ravel()
     return flat[np.isfinite(flat)]
 

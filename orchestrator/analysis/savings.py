@@ -141,7 +141,7 @@ def _why_unmeasured(frame: pd.DataFrame, cost: str) -> str:
 
 
 def _notes(pairs: Pairs, n: Floats, reasons: npt.NDArray[np.object_], spread: np.ndarray, unmeasured: str) -> list[str]:
-    """Why a cell has no figure, or what its figure leaves out."""
+    """Why a cell has no saving, or which trials its saving leaves out."""
     apart: dict[int, list[str]] = {}
     for code, reason in zip(pairs.codes.tolist(), reasons, strict=True):
         if reason:
@@ -189,4 +189,4 @@ def _table(
     )
 
 
-_DIGITS = 11  # of a mean: digits beyond are rounding, and means of equal values must stay equal
+_DIGITS = 11  # significant digits of a mean: further ones are rounding, and means of equal values must stay equal

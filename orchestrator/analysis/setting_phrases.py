@@ -10,11 +10,11 @@ import pandas as pd
 
 from orchestrator.config.quantities import counted
 
-Row = Mapping[str, Any]  # of `Decision.table`, or of `decide.loss_table`
+Row = Mapping[str, Any]  # a row of `Decision.table`, or of `decide.loss_table`
 
 
 def conditions(row: Row) -> tuple[str, str]:
-    """What was seen of collapses, and what a few runs cannot show."""
+    """Two sentences: which runs the loss holds for, with the collapses seen, and which bad runs seeds may miss."""
     text = f"It holds for runs that do not collapse: {row['collapses']}"
     if row["baseline_collapsed"]:
         text += f"; of the baseline {row['baseline_collapsed']} of {counted(int(row['baseline_runs']), 'run')}"
@@ -93,7 +93,7 @@ def saves_text(row: Row) -> str:
 
 
 def items_of(row: Row) -> str:
-    """What the interval takes for a sample beside the seeds."""
+    """The name of the items that the interval treats as a sample, in addition to the seeds."""
     if not pd.isna(row["n_folds"]):
         return "examples"
     return "dev sentences" if pd.isna(row["n_documents"]) else "dev documents"

@@ -62,7 +62,7 @@ def _value(name: str, statistic: Statistic, rows: pd.DataFrame) -> float:
         ) from error
 
 
-Rows = Mapping[Hashable, Mapping[str, Any]]  # of a table, by its index: pandas takes 10 us to look one up
+Rows = Mapping[Hashable, Mapping[str, Any]]  # rows of a table by its index: pandas takes 10 us to look one up
 
 
 @dataclass(frozen=True)

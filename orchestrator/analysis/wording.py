@@ -169,7 +169,7 @@ def _lost_and_saved(row: Row, decision: Decision) -> str:
 
 
 def _conditions(row: Row, decision: Decision) -> tuple[str, ...]:
-    """Under which conditions a recommendation holds, and what may be better still, a sentence each."""
+    """The conditions of a recommendation, and settings that may be better still, one sentence each."""
     notes = [*conditions(row), f"The median loss is {row['median']:z.2f} points."]
     nearest = decision.nearest
     if nearest is not None and nearest["loss"] <= decision.plan.tolerance:
@@ -301,7 +301,7 @@ def trade_off_sentence(decision: Decision) -> str:
 
 
 def beyond_texts(n: int) -> list[str]:
-    """How many settings are not listed, and why, as a list of one line; empty where all are."""
+    """A list with one line on how many settings are not listed and why; an empty list if all are listed."""
     why = "beyond three times the tolerance, what the deepest freeze loses, or all that was learned"
     return [f"{counted(n, 'more setting')} left out: {why}"] if n else []
 
@@ -312,7 +312,7 @@ def _up(points: float) -> str:
 
 
 def _both(row: Row, decision: Decision) -> str:
-    """`7 more seeds and 600 more dev sentences`, where neither alone would do; empty if both would not."""
+    """`7 more seeds and 600 more dev sentences`, if neither would be enough alone; empty if both together are not."""
     seeds, sentences = decision.looks.planned - row["n_run"], row["sentences_with_all_seeds"]
     if pd.isna(sentences) or not sentences or seeds <= 0:
         return ""

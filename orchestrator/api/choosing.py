@@ -1,4 +1,4 @@
-"""From somebody's data to what to freeze on it, in one call."""
+"""Find out what to freeze on a user's own data, in one call."""
 
 from __future__ import annotations
 

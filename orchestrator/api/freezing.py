@@ -1,4 +1,4 @@
-"""An answer applied to a model in training code of one's own."""
+"""Apply an answer to a model in the user's own training code."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ class Planned(ShownInCell, Plan):
 
 
 def outcome_lines(outcome: Outcome) -> list[str]:
-    """The counts of a launch in words."""
+    """The counts of a launch as lines of text."""
     counts = {"completed": outcome.completed, "pruned": outcome.pruned, "failed": outcome.failed}
     text = ", ".join(f"{n:,} {word}" for word, n in counts.items() if n or word == "completed")
     before = f"; {outcome.skipped:,} were complete in the store" if outcome.skipped else ""

@@ -74,7 +74,7 @@ Rung = tuple[str, Callable[[Question], Question]]
 
 
 def _rungs(planned: PlannedQuestion, launch: Launch, lookup: Lookup) -> Iterator[Rung]:
-    """What is tried and how it changes the question, from the likeliest to help."""
+    """The steps that may make a baseline learn, the most promising first, and how each changes the question."""
     question, options = planned.question, planned.options
     of_recipe = sized(question, lookup, None)
     if question.train_size is not None:
@@ -110,14 +110,14 @@ def _baseline(question: Question, planned: PlannedQuestion, launch: Launch, look
 
 
 class NextStep(NamedTuple):
-    """A command, whole, to be pasted, and what it is for."""
+    """A complete command to paste, and what it is for."""
 
     command: str
     brings: str
 
 
 def next_steps(planned: PlannedQuestion, answers: Answers, launch: Launch) -> Iterator[NextStep]:
-    """What somebody may do now: train what is recommended, go on, or ask something that can be decided."""
+    """What the user may do next: train what is recommended, go on, or ask a question that can be decided."""
     options, question = planned.options, planned.question
     decided = any(answer.freeze is not None for answer in answers)
     unlearned = any(answer.outcome == "not learned" for answer in answers)
@@ -161,7 +161,7 @@ def _train_step(options: ChooseOptions, sweep: str) -> NextStep:
 
 
 def _going_on(planned: PlannedQuestion, launch: Launch) -> Iterator[NextStep]:
-    """The same command, with as much time as what is left may take; nothing where nothing is."""
+    """The step that goes on: the same command, with as much time as the remaining trials may take, if any."""
     from orchestrator.forecast.forecast import forecast_of
 
     options, plan = planned.options, planned.plan.brought_up_to_date(launch.results)

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from orchestrator.forecast.forecast import Forecast
     from orchestrator.forecast.pilot import Pilots
 
-SPARE = 0.9  # of the time, so that a forecast that is a little off still ends in it
+SPARE = 0.9  # share of the time that is planned, so that a sweep still ends in it if the forecast is a little low
 PILOTS = 3  # shapes that are timed; those between are told from them, as the time is for the curve
 FEWEST = 100  # train items; fewer say little about a freeze
 FEWEST_SEEDS, MOST_SEEDS = 5, 15  # that are planned
@@ -104,7 +104,7 @@ class TimedPlan(NamedTuple):
         return self.first_s is None or self.first_s <= seconds
 
     def trials_in(self, seconds: float) -> int | None:
-        """How many trials fit, at the mean price of those of a first answer; None where nobody knows."""
+        """How many trials fit, at the mean time of a first answer's trials; None if that time is unknown."""
         return int(self.n_first * seconds / self.first_s) if self.first_s else None
 
 
@@ -281,11 +281,11 @@ def _rounded(n: float) -> int:
 if TYPE_CHECKING:
     from orchestrator.forecast.forecast import Forecast
 
-BEST = "best"  # of `--export`: what is decided, else what the curve recommends
+BEST = "best"  # the value of `--export` that takes what is decided, or else what the curve recommends
 FOLDS = 5  # that are proposed
 AUTO = "auto"
-_AROUND = (0.4, 1.0, 2.5)  # of the recipe's rate, with `auto`
-_ABOVE = (2.5, 6.0)  # of the highest rate tried, where nothing was learned
+_AROUND = (0.4, 1.0, 2.5)  # multiples of the recipe's rate that `auto` tries
+_ABOVE = (2.5, 6.0)  # multiples of the highest rate tried so far, for a baseline that learned nothing
 
 
 class PlannedQuestion(NamedTuple):
@@ -300,7 +300,7 @@ class PlannedQuestion(NamedTuple):
 
 
 def plan_question(options: ChooseOptions, folder: Path, launch: Launch) -> PlannedQuestion:
-    """The data read, the time shared out, learning rates tried where they are asked for."""
+    """Read the data, share out the time, and try learning rates if the options ask for them."""
     from orchestrator.forecast.pilot import Pilots
 
     with launch.lookup(offline=options.offline) as lookup:
@@ -357,12 +357,12 @@ def _refuse_files(options: ChooseOptions, folder: Path, question: Question) -> N
 
 
 def export_folder(options: ChooseOptions, sweep: str) -> Path:
-    """Where the model goes."""
+    """The folder that the model is exported to."""
     return Path(options.export if options.export not in (None, BEST) else model_folder(sweep))
 
 
 def model_folder(sweep: str) -> str:
-    """Where the model of a question goes if nobody says."""
+    """The folder that the model of a question is exported to by default."""
     return f"{sweep.removeprefix('choose-')}-model"
 
 
@@ -390,7 +390,7 @@ def _agreed(options: ChooseOptions, question: Question, folder: Path, say: Calla
 
 
 def worth_holding_out(question: Question) -> float | None:
-    """The share of train that would serve better as dev; None where it is no larger, or dev is fixed, or folds."""
+    """The share of train that would serve better as dev; None if it is no larger, or dev is fixed or in folds."""
     data = question.corpus.spec
     assert data.sizes is not None
     n_train, n_dev, _ = data.sizes

@@ -31,8 +31,8 @@ from trials.spec import TrialSpec
 from trials.tasks.task_corpus import read_corpus
 
 Keep = Literal["best", "all"]
-SEEDS = 3  # models that are trained, of which dev picks the best
-WATCHED = 0.05  # of train and dev together, which chooses the epoch
+SEEDS = 3  # models that are trained; dev picks the best of them
+WATCHED = 0.05  # share of train and dev together that is held out to choose the epoch
 
 
 @dataclass(frozen=True)

@@ -195,7 +195,7 @@ class Membership:
 
     @property
     def is_sure(self) -> bool:
-        """Whether nobody can have removed it yet; known without asking the storage."""
+        """Whether no other driver can have removed this presence yet; known without asking the storage."""
         return not self._lost and self.timing.now() - self._confirmed_s < self.timing.stale_s / 2
 
     def check(self) -> None:

@@ -116,7 +116,7 @@ class LazyCommands(OneLineGroup):
                 self.add_command(TyperCommand(name, help=summary, rich_help_panel=shown_in))
 
     def main(self, args: Sequence[str] | None = None, *others: Any, **options: Any) -> Any:
-        """Run the command that the arguments name; without any, that of this process."""
+        """Run the command that `args` name or, without them, this process's command line."""
         if args is not None:
             return super().main(args, *others, **options)
         end_with_command()

@@ -30,7 +30,7 @@ from trials.spec import DataSpec
 from trials.tasks import TASKS
 from trials.tasks.task_corpus import labelled, read_corpus, reading_notes
 
-_MOST_LABELS = 60  # of the table
+_MOST_LABELS = 60  # rows of the table of labels
 
 
 @with_options("name", "sweep", *DATA)

@@ -32,7 +32,7 @@ from trials.sources.cache import cache_root
 
 Level = Literal["ok", "warn", "fail"]
 LOW_BYTES, TOO_FEW_BYTES = 5e9, 5e8  # free: below a warning, below a failure
-OLDEST_PYTHON = (3, 11)  # of `requires-python`
+OLDEST_PYTHON = (3, 11)  # the lower bound in `requires-python`
 GPU_PAGE = "docs/pages/howto/gpu.md"
 OTHER_DRIVER = f"Update the driver, or `make setup TORCH=cu126`; {GPU_PAGE}"
 FREE_MEMORY = "Free its memory: nvidia-smi lists who holds it."

@@ -199,7 +199,7 @@ _MOST_NAMED = 5  # lines of a file
 
 
 def _by_cause(problems: Sequence[str]) -> list[str]:
-    """The problems, those of one file with the same words as one.
+    """The problems; those of one file with the same text are combined.
 
     `x.csv:2: a row has 5 columns, the header has 2. Fix this row. Likewise lines 3, 4, 5, 6, 7 and 74 more.`
     """

@@ -27,7 +27,7 @@ class _LimitedImports(MetaPathFinder):
 
 @contextmanager
 def memory_in_words() -> Iterator[None]:
-    """End this process in words where a command, or a library that it imports, gets no memory.
+    """End this process with a message if a command, or a library that it imports, runs out of memory.
 
     With less than `LEAST_BYTES` libraries written in C hang or abort while they are loaded, so they are not.
     """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 HOUR = 3_600.0  # in seconds
-POINTS = 100.0  # of a score of 1
+POINTS = 100.0  # a score of 1 is 100 points
 
 
 def counted(n: float, noun: str) -> str:

@@ -140,7 +140,7 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
     return None
 
 
-MAX_BYTES = 250_000  # of a file: one second to read, five in the worst case
+MAX_BYTES = 250_000  # largest file: it takes one second to read, five in the worst case
 MAX_NODES = 100_000  # keys and values, those of an alias at each use
 MAX_DEPTH = 50  # the parser recurses
 MAX_KEY = 200  # characters

@@ -60,7 +60,7 @@ class SharedTrials:
         self._known: dict[str, int] = {}  # attempts with rows that did not end the trial
         self._mine: dict[str, int] = {}  # the newest attempt claimed here
         self._elsewhere: dict[str, TrialSpec] = {}  # trials that other drivers had when they were wanted here
-        self._free: list[str] = []  # of these, the ones whose driver has ended
+        self._free: list[str] = []  # those among them whose driver has ended
         self._over: dict[str, int] = {}  # attempts whose claims others may still need
         self._read_alone: int | None = None  # `Membership.alone` before rows were last read
         self._looked_s, self._is_waiting = float("-inf"), False

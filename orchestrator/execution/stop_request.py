@@ -56,7 +56,7 @@ class StopRequest:
         self.settle(all_ran=all_ran)
 
     def settle(self, *, all_ran: bool) -> None:
-        """Forget who asked if all trials ran; also for requests that came since `ended`."""
+        """Drop the request if all trials ran, even one that came after `ended`."""
         if all_ran:
             self.signal = self.asker = None
 

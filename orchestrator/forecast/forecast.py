@@ -263,7 +263,7 @@ def _pass_s(passes: float, timed: Sequence[TrialTime]) -> float:
 
 
 def _figure(median: float, sd: float, *, at_least: float = 0.0) -> Figure:
-    """A number and its range, beyond what it takes in any case."""
+    """A median with its range (`sd` is the standard deviation of the logarithm), plus a certain `at_least`."""
     low, high = (at_least + median * math.exp(sign * _END * sd) for sign in (-1, 1))
     return Figure(low, at_least + median, high)
 

@@ -20,7 +20,7 @@ from trials.prefix.work import epoch_passes, shape_key
 from trials.record import EpochRecord, State, paid_prefix_s
 from trials.spec import TrialSpec
 
-LEAST_SHARE = 0.01  # of all work: no estimate of the time left before this share is done
+LEAST_SHARE = 0.01  # share of all work that must be done before the time left is estimated
 # columns of the tables `trials` and `epochs` that are read
 TRIAL_COLUMNS = ("trial_id", "state", "time", "last_epoch", "setup_s", "prefix_s", "prefix_paid_s", "train_s", "eval_s")
 _SUMS = [("epoch", "max"), ("train_s", "sum"), ("eval_s", "sum"), ("time", "max")]

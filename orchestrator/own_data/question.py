@@ -35,7 +35,7 @@ from trials.starter import model_path
 from trials.tasks import TASKS
 from trials.tasks.task_corpus import read_corpus
 
-SEEDS = 10  # that are planned where nobody knows how many trials fit the time (`planned_question.seeds_that_fit`)
+SEEDS = 10  # planned seeds if it is unknown how many trials fit the time (`planned_question.seeds_that_fit`)
 RATE_SEEDS = (1000, 1001)  # that choose rates, and no answer uses
 NOTHING = -1  # the depth of a baseline
 _OF_NAMES = {"Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Nd"}  # letters with their marks, and digits
@@ -52,7 +52,7 @@ _COMMENTS = {
     "optim": "AdamW",
 }
 _WIDTHS = ("hidden_size", "dim", "d_model", "n_embd")
-_BASE_WIDTH = 512  # of BERT-sized encoders and above
+_BASE_WIDTH = 512  # hidden size from which on an encoder counts as BERT-sized
 _FEW = 5_000  # train items, up to which an epoch is short
 _SUBWORDS_A_WORD = 1.5  # English text in a vocabulary of 30,000; other languages have more
 _LENGTHS = (128, 256, 512)  # subwords

@@ -159,7 +159,7 @@ _SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_OVERRIDE_JOB_RUNTIME_ENV": "1",  # in a job submitted with a folder, workers get that of the launch
     "RAY_idle_worker_killing_time_threshold_ms": "60000",  # default 1 s: before the first trial needs them
-    "RAY_task_events_max_num_task_in_gcs": "10000",  # of 4 KB in the head's memory, five per trial; default 100,000
+    "RAY_task_events_max_num_task_in_gcs": "10000",  # 4 KB each in the head's memory, five per trial; default 100,000
 }
 # What makes Ray's processes part of another cluster, or open to another machine. A local Ray is on its own.
 _OF_OTHER_CLUSTERS = (
@@ -251,7 +251,7 @@ def local_cluster(
 
 
 FEWEST_FILES = 256  # that a process may open: below it Ray's own do not start
-_FEWEST_BYTES = 20_000_000  # of a session: logs and sockets
+_FEWEST_BYTES = 20_000_000  # what a session needs for logs and sockets
 
 
 def check_loopback_and_files() -> None:

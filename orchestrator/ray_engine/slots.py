@@ -29,9 +29,9 @@ from trials.spec import TrialSpec
 REFRESH_S = 2.0
 ANY = ""  # the kind of a trial that may run on any node
 SAY_S, ANSWER_S = 20.0, 120.0  # for nodes to say what GPUs they have: one has to be free, and torch to be imported
-CRUMB = 0.0001  # of a GPU, the least that Ray counts
-CONTEXT_BYTES = 512 << 20  # of the device, for the CUDA of each process: its context, kernels and libraries
-HOST_BYTES = 2 << 30  # of the host, for each process: torch, CUDA, a corpus
+CRUMB = 0.0001  # the smallest share of a GPU that Ray counts
+CONTEXT_BYTES = 512 << 20  # device memory for CUDA in each process: its context, kernels and libraries
+HOST_BYTES = 2 << 30  # host memory for each process: torch, CUDA, a corpus
 RESERVE, MOST_RESERVED = 0.04, 10**9  # of a device, and bytes of it, for what nobody counts
 _ACCELERATOR = "accelerator_type:"
 

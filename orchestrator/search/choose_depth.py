@@ -35,7 +35,7 @@ Why = Literal["decided", "hopeless", "no_spread", "seeds_used", "open"]
 
 HOPELESS = 0.02  # chance to be shown by the last look below which no seed is spent, unless there is time for it
 FAIR = 0.1  # chance from which on a freeze is tried before all that save less
-SPREAD = (0.0, 1 / 3, 2 / 3, 1.0)  # of the depths, for the curve
+SPREAD = (0.0, 1 / 3, 2 / 3, 1.0)  # positions of the curve's settings in the range of depths
 NO_SPREAD = 0.1  # stands for that chance where all losses are equal
 NEXT_BEST = 0.49  # a guess below `depth_search.LIKELY`: without a time limit free slots run only the best freeze ahead
 OTHER_DEPTHS, NO_HOPE = 0.3, 0.1  # guesses that order nothing: how much a forecast counts of what time may be left for

@@ -144,7 +144,7 @@ class DepthSearch(Source):
         self._decided = None
 
     def decided(self) -> Decision:
-        """What the trials so far decide: that of `permafrost answer`."""
+        """What the trials so far decide, exactly as `permafrost answer` says it."""
         if self._decided is None:
             self._decided = decide(self._frame(), self._plan)
             is_known = all(spec.trial_id in self._ended for spec in self._first_look)

@@ -94,7 +94,7 @@ class Ended:
 
     @property
     def exit_code(self) -> int:
-        """0 complete, 1 some trials failed, else that of what stopped it."""
+        """0 if complete, 1 if some trials failed, otherwise the code of what stopped the launch."""
         return self.stop.exit_code if self.stop.asked else int(self.outcome.failed > 0)
 
     @property

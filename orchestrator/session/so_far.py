@@ -13,9 +13,9 @@ from orchestrator.sweeps.plan import Plan
 from trials.errors import StoreError
 from trials.spec import TrialSpec
 
-MOST_LINES = 4  # of a sweep with more questions, the others are counted
+MOST_LINES = 4  # lines of answers; if a sweep has more questions, the others are counted
 EVERY_S = 10.0
-SHARE = 0.05  # of the time may go into it
+SHARE = 0.05  # largest share of the time that may go into these lines
 
 
 def so_far_lines(results: ResultStore, specs: Sequence[TrialSpec], plan: DecisionPlan) -> list[str]:
@@ -46,7 +46,7 @@ class SoFar:
         self._is_here = isinstance(results.storage, FolderStorage)
 
     def lines(self, n_ended: int) -> list[str]:
-        """The lines as of now, or of a moment ago; `n_ended` trials have ended."""
+        """The current lines, or those of a moment ago; `n_ended` trials have ended."""
         start = self._clock()
         if self._is_here and n_ended != self._n_ended and start >= self._due:
             try:

@@ -60,7 +60,7 @@ Item = TypeVar("Item")
 TEMPORARY_FILE = re.compile(r"\..+\.[0-9a-f]{8}\.tmp")  # left by a killed writer
 LAST = "\U0010ffff"  # after all names
 MOST_JSON = 512 << 20  # a plan of 100,000 trials has 200 MB
-_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)  # of a file system without hard links
+_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)  # the errors of a file system without hard links
 
 
 class Storage(ABC):
@@ -270,7 +270,7 @@ class FolderStorage(Storage):
                 _link(temporary, path)
                 return True
         with contextlib.suppress(FileNotFoundError):  # it was deleted meanwhile
-            return self.read(name) == content  # of NFS an answer may be lost, and the second says that it exists
+            return self.read(name) == content  # NFS may lose a reply; the repeated request then says that it exists
         return False
 
     @contextlib.contextmanager
@@ -409,7 +409,7 @@ class SeveralStorages(Storage):
 
 
 def temporary_files(storage: Storage, *, without: Collection[str]) -> list[Path]:
-    """What killed writers left in the folders inside, but for those of some names. Object stores have nothing of it."""
+    """Files that killed writers left in the folders inside, except folders of some names. Object stores have none."""
     if not isinstance(storage, FolderStorage):
         return []
     found = []

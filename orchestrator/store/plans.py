@@ -28,7 +28,7 @@ from trials.errors import StoreError, quoted
 from trials.escaping import composed
 from trials.spec import TrialSpec
 
-MOST_NAME_BYTES = 180  # of a sweep's name; file systems allow 255, and Ray's logs of a job add 50
+MOST_NAME_BYTES = 180  # longest name of a sweep; file systems allow 255 bytes, and Ray's job logs add 50
 
 
 def _file_name(name: str) -> str:
@@ -228,7 +228,7 @@ def stored_spec(content: str | Mapping[str, Any] | None, trial_id: str) -> Trial
 
 
 def checked_spec(content: object, trial_id: str) -> TrialSpec | str:
-    """The spec, or what is wrong with it: not valid, or that of another trial."""
+    """The spec, or what is wrong with it: it is not valid, or belongs to another trial."""
     try:
         spec = _parsed(content)
     except ValidationError as error:

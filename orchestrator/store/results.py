@@ -129,7 +129,7 @@ class ResultStore:
         return self._completed()[1]
 
     def _completed(self) -> tuple[pa.Table, frozenset[tuple[str, int]]]:
-        """The rows of completed attempts, and those of them that have lost rows."""
+        """The rows of completed attempts, and the attempts among them whose other rows were lost."""
         trials = self._parts["trials"].read(columns=["trial_id", "attempt", "state", "row_counts", *MEASURED_COLUMNS])
         trials = trials.filter(pc.equal(trials["state"], State.COMPLETED))
         tables = {name: self._parts[name].read(columns=["trial_id", "attempt", "values"]) for name in NEEDED}
@@ -370,7 +370,7 @@ def newest_attempts(rows: pa.Table) -> dict[str, int]:
 
 
 def _newest(rows: pa.Table, keys: list[str]) -> pa.Table:
-    """One row per key, that of the largest attempt, the last of equals; ordered by key."""
+    """One row per key, ordered by key: the row of the largest attempt, and the last of equal ones."""
     row = pa.arange(0, len(rows))
     order = pa.table({**{key: rows[key] for key in keys}, "attempt": rows["attempt"], "row": row})
     order = order.sort_by([*((key, "ascending") for key in keys), ("attempt", "ascending"), ("row", "ascending")])

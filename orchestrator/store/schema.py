@@ -79,7 +79,7 @@ def _described(field: dataclasses.Field[Any]) -> tuple[pa.DataType, str]:
     return _SHORT if column.bits == 32 else _TYPES[str(field.type).removesuffix(" | None")], column.about
 
 
-Columns = dict[str, tuple[pa.DataType, str]]  # of a table: type and description of each
+Columns = dict[str, tuple[pa.DataType, str]]  # the columns of a table by name: type and description
 _TIMED = "When it was computed, UTC."
 _SPLIT = "dev, test or mismatched."
 _ID: Columns = {
@@ -203,7 +203,7 @@ MEASURED_COLUMNS = tuple(field.name for field in TRIALS if pa.types.is_floating(
 COMMITS = pa.schema([("trial_id", pa.string()), ("attempt", pa.int32())])
 ALL_TABLES = {**TABLES, "commits": COMMITS}
 
-# The primary keys. Only a killed compaction leaves two rows with the same key, of which readers use the later.
+# The primary keys. Only a killed compaction leaves two rows with the same key; readers use the later one.
 KEYS = {
     "epochs": ("trial_id", "attempt", "step"),
     "trials": ("trial_id", "attempt"),

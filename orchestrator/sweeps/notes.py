@@ -1,4 +1,4 @@
-"""What to read before a sweep runs: how its corpora were read, what dev cannot decide, what its models are."""
+"""Notes to read before a sweep runs: how its corpora were read, what dev cannot decide, what its models are."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trials.spec import TrialSpec
 from trials.tasks import TASKS
 from trials.tasks.task_corpus import read_corpus, reading_notes, unseen_notes
 
-_SPECIALS = 2  # of an input, around its words
+_SPECIALS = 2  # special tokens of an input, around its words
 
 
 def plan_notes(sweep: SweepSpec, ahead: Sequence[TrialSpec], lookup: Lookup) -> tuple[str, ...]:

@@ -181,7 +181,7 @@ def as_neighbours(specs: Iterable[TrialSpec]) -> list[TrialSpec]:
     because deeper ones build on it and long trials should not be last.
     """
     groups: dict[tuple[object, ...], list[TrialSpec]] = {}
-    block: dict[int, int] = {}  # of a seed, in the order of the sweep
+    block: dict[int, int] = {}  # the number of each seed, in the order of the sweep
     for spec in specs:
         shared = (spec.task, spec.model.revision, spec.data, spec.max_length, spec.lowercase, spec.precision)
         groups.setdefault(shared, []).append(spec)

@@ -11,7 +11,7 @@ from orchestrator.sweeps.search_spec import SEARCHES, Layers, SearchKind, Search
 from orchestrator.sweeps.space import Axis, Bounds, Point, Space, Taken, Taker, grid, inner_axes, walk
 
 REPEATS = 4  # random points drawn per planned cell of an adaptive search, as some points are equal
-MOST_DIMENSIONS = 21_201  # of scipy's Sobol' sequences
+MOST_DIMENSIONS = 21_201  # limit of scipy's Sobol' sequences
 
 
 def points_of(search: SearchSpec, space: Space, n_layers: Layers) -> Iterator[Point]:

@@ -245,7 +245,7 @@ def walk(space: Space, take: Taker, n_layers: Callable[[Point], int]) -> Point:
 
 def grid(space: Space, n_layers: Callable[[Point], int]) -> Iterator[Point]:
     """Every point of a finite space; axes bounded by the layers vary fastest, then the last axis."""
-    digits: list[list[int]] = []  # of the previous walk: index of the value, number of values
+    digits: list[list[int]] = []  # the previous walk's choices: index of the value, number of values
     position = 0
 
     def take(name: str, axis: Axis) -> Taken:

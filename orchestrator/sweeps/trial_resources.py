@@ -8,7 +8,7 @@ from pydantic import Field
 
 from trials.spec import Frozen
 
-MOST_CPUS = 4_096  # of a trial, which runs on one node; the largest have 2,000 hardware threads
+MOST_CPUS = 4_096  # for a trial, which runs on one node; the largest nodes have 2,000 hardware threads
 
 
 class Resources(Frozen):

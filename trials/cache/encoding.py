@@ -62,9 +62,9 @@ class EncodedCorpus:
         return EncodedCorpus(self.labels, self.names, self.pad_id, *{**self.splits, **splits}.values())
 
 
-VERSION = 4  # of the files: increment it when the same key would give others
+VERSION = 4  # version of the files: increment it when the same key would give other files
 _META = "meta.json"
-_FIELDS = ("ids", "labels", "gold", "at", "types")  # of an example, each concatenated over all examples in one file
+_FIELDS = ("ids", "labels", "gold", "at", "types")  # an example's arrays; one file each has those of all examples
 
 
 def token_key(task: str, data: DataSpec, model: ModelSpec, max_length: int, lowercase: bool) -> str:
@@ -91,7 +91,7 @@ def cached_or_encoded(key: str, encode: Callable[[], EncodedCorpus]) -> EncodedC
 
 
 def file_stamps(key: str) -> tuple[Stamp, ...] | None:
-    """The stamps of the files of a key, for whoever has them mapped; None if some are not there (any more)."""
+    """The stamps of a key's files, for a caller that has them mapped; None if some of the files are missing."""
     folder = cache_root() / "tokens" / key
     try:
         return tuple(stamp_of(path) for path in sorted(folder.glob("*.npy"))) or None

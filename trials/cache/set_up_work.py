@@ -61,7 +61,7 @@ def reported_to(report: Report, every_s: float = EVERY_S) -> Iterator[None]:
 
 
 def note(what: str) -> None:
-    """Say something about the set-up at once, to whoever asks for its progress; else in the log."""
+    """Report something about the set-up at once: to the listener for its progress, or else in the log."""
     if reporting := _reporting.get():
         reporting[0](SetUpWork(what))
     else:

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 OUTSIDE = "O"
 LONGEST_CLASS = 60  # characters of a class's name
-_MOST_CLASSES = 0.2  # of the cells: a column with more different ones holds no classes
-SPAN_SHARE = 0.9  # of the tags of a column of spans; the others are slips, which are refused by their lines
+_MOST_CLASSES = 0.2  # largest share of different cells: a column with more of them holds no classes
+SPAN_SHARE = 0.9  # smallest share of span tags in a column of spans; the others are slips, refused by line
 _WRITTEN_AS = {"L": "E", "U": "S", "M": "I"}  # the letters of BILOU, and of BMES, for those of BIOES
 _PREFIXES = frozenset("BIESLUM")
 _slip = re.compile(r"([BIESLUMbieslum])[-_:. \u2010-\u2015](.+)")

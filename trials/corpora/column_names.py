@@ -10,7 +10,7 @@ from trials.corpora.table_rows import printed_list
 
 NO_PAIR = "none"  # in place of the column of second texts, or of documents: there is none
 REJECTED = "(rejected)"  # in place of a label that an annotator has rejected or left open
-MOST_TAGS = 60  # of a column of tags that are none of spans
+MOST_TAGS = 60  # most different tags in a column of tags other than span tags
 PAIRS = (
     ("sentence1", "sentence2"), ("question1", "question2"), ("premise", "hypothesis"), ("question", "sentence"),
     ("text1", "text2"), ("text_a", "text_b"), ("sentence_a", "sentence_b"), ("text", "text2"), ("s1", "s2"),

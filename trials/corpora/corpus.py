@@ -159,7 +159,7 @@ def load_corpus(data: DataSpec, prepare: Callable[[Corpus], Corpus] = lambda cor
 
 
 def planned_stamps(data: DataSpec) -> list[Stamp]:
-    """The stamps of a corpus's files. Raises DataError if these are not those of the spec."""
+    """The stamps of a corpus's files. Raises DataError if they differ from the stamps in the spec."""
     files: list[Files] = [getattr(data, name) for name in SPLITS]
     if fingerprint(*files) != data.fingerprint:
         raise DataError(

@@ -133,7 +133,7 @@ def _is_readable(path: str) -> bool:
 
 
 def _format(path: Path, by_suffix: str, given: Columns | None, task: Columns | None) -> tuple[str, list[str]]:
-    """The format that a file shows, or else that of its suffix where this says one."""
+    """The format that a file's content shows, or else the one that its suffix names."""
     asks_texts = any(columns is not None and columns.text not in (None, "text") for columns in (given, task))
     found = recognised(path)
     if found is None:
@@ -176,7 +176,7 @@ def _reads(path: Path, format_: str) -> bool:
 
 
 def suffix_of(path: Path) -> str:
-    """The suffix of a file's name, in small letters, without that of gzip."""
+    """The suffix of a file's name in lower case, ignoring a final `.gz`."""
     return Path(path.name.removesuffix(".gz")).suffix.lower()
 
 

@@ -15,11 +15,11 @@ from trials.corpora.text_file import BINARY, read_lines, refuse_binary
 from trials.errors import DataError, NoDevSplitError
 from trials.spec import Files
 
-_MOST_FOLDERS = 100  # inside a folder, that are looked into for a hint
+_MOST_FOLDERS = 100  # folders inside a folder that are searched for a hint
 _FEWEST_LINES, _NEARLY = 5, 0.95  # of files that belong together line by line, and how many lines must
 _MOST_PARALLEL = 12  # files of a folder that may belong together line by line
-_MOST_NAMES = 5  # of files or folders, in a message
-_MOST_FILES = 1_000  # of a split, whose paths stand in every row of a store
+_MOST_NAMES = 5  # names of files or folders in a message
+_MOST_FILES = 1_000  # files of a split, as their paths are in every row of a store
 _NO_CORPUS = (".md", ".py", ".sh", ".yaml", ".yml", ".log", ".pdf", ".html", ".ann", ".part", ".lock")
 _ABOUT = ("readme", "license", "licence")  # names of files about a corpus
 _part = re.compile(r"part-\d+")

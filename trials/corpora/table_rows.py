@@ -25,8 +25,8 @@ from trials.outside.plain_files import MOST_CONTENT, opened, read_bytes
 csv.field_size_limit(sys.maxsize)  # cells of any length
 
 TABLES = ("tsv", "csv", "jsonl", "parquet")
-PARQUET_ROWS = 512  # of a batch
-MOST_ROWS = 40 * PARQUET_ROWS  # of a Parquet file, that its columns are found by
+PARQUET_ROWS = 512  # rows of a batch
+MOST_ROWS = 40 * PARQUET_ROWS  # rows of a Parquet file by which its columns are found
 CSV_DELIMITERS = ",;\t|"
 _SAMPLE = 100  # lines that the separator of a CSV file is found by
 _separator = re.compile(r'"?sep=(.)"?[,;\t]*')  # the first line that Excel writes, or wants

@@ -22,7 +22,7 @@ from trials.outside.plain_files import MOST_CONTENT, read_bytes, stamp_of
 BYTES_PER_BYTE = 10
 _MEMORY = Path("/proc/meminfo")
 _PIECE, _LEAST_BOMB = 1 << 20, 64 << 20  # bytes: unpacked at once; before the ratio counts
-_MOST_RATIO = 100  # of gzip; text has 3 to 20
+_MOST_RATIO = 100  # largest ratio that gzip may expand by; text has 3 to 20
 _SHEET, _TABLE, _TAR = "Save the sheet as CSV (UTF-8).", "Write it as CSV or Parquet.", "Unpack it: `tar xf FILE`."
 # What to do with files that hold no text, by suffix; and the suffixes that first bytes are of.
 BINARY = {
@@ -194,7 +194,7 @@ def _is_between(first: str, last: str) -> Callable[[str], bool]:
     return lambda char: first <= char <= last
 
 
-_CLEAR = 0.95  # of the words fit
+_CLEAR = 0.95  # share of the words that must fit
 _WESTERN = "windows-1252"
 _PUNCTUATION = "«»„“”’‘–—…№§°©®™€£·•¿¡"  # noqa: RUF001
 _part = re.compile(r"[^\W\d_]+|[^\w\s]")

@@ -21,14 +21,14 @@ from trials.plugins.registry import Registry
 FreezeStrategy = Callable[[int, int], frozenset[int]]
 
 LAYERS = "layers"  # an explicit list of layers instead of a rule
-ADAPTIVE = "adaptive"  # of trials in earlier stores, whose rule froze layers while they trained
+ADAPTIVE = "adaptive"  # strategy of trials in earlier stores, whose rule froze layers while they trained
 
 FREEZE_STRATEGIES: Registry[FreezeStrategy] = Registry("freeze strategy", reserved=(LAYERS, ADAPTIVE))
 _USUAL: dict[str, dict[str, float]] = {
     "gradient_norm": {"intervals": 10, "percentile": 50},
     "plasticity": {"intervals": 20, "window": 3, "tolerance": 0.2, "patience": 2},
 }
-TEXT_COLOUR = "text"  # of a look: the colour that a figure gives its text
+TEXT_COLOUR = "text"  # the attribute of a look that is the colour of a figure's text
 _LOOK = "permafrost_look"
 _MODELS_TO = 24  # layers: a strategy with one depth in each of these models has no depth in its label
 

@@ -115,7 +115,7 @@ class PeakMemory:
         self._without_input = 0
 
     def before_input(self) -> None:
-        """From here on input may lie on the GPU, which `device_bytes` is told the size of."""
+        """Mark the point from which input may lie on the GPU; `device_bytes` is told its size."""
         self._without_input = self.device_bytes(0) or 0
 
     def device_bytes(self, input_bytes: int) -> int | None:

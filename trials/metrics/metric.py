@@ -1,4 +1,4 @@
-"""A metric as one registered value: what it computes and for which tasks, and how it is stored and shown."""
+"""Metrics. Each is one registered value: what it computes, for which tasks, and how it is stored and shown."""
 
 from __future__ import annotations
 

@@ -34,13 +34,13 @@ from trials.starter import model_path
 from trials.tasks import TASKS
 from trials.tasks.task_corpus import read_corpus
 
-VERSION = 4  # of the checks: increment it when a model that passed might not pass again
+VERSION = 4  # version of the checks: increment it when a model that passed might fail now
 _LIBRARIES = ("transformers", "tokenizers", "torch")
-FIT_VERSION = 2  # of the check: increment it when what passed might not pass again
+FIT_VERSION = 2  # version of this check: increment it when what passed might fail now
 _MOST_UNKNOWN = 0.2  # of the words of dev, of which nothing is said
 _AT_ONCE = 1_000  # words
 _MOST_DATA = 2 << 30  # bytes that a tokenizer may take; one of 900,000 subwords takes 1.3 GB
-_MOST_S = 60  # of CPU
+_MOST_S = 60  # seconds of CPU time
 
 Encode = Callable[[Sequence[str]], Sequence[Sequence[int]]]
 

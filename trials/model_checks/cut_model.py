@@ -19,8 +19,8 @@ from trials.models.family import Head
 from trials.models.load import LoadedModel, family_of, load_model
 from trials.spec import ModelSpec
 
-TOLERANCE = 1e-5  # of the largest output, which counts as at least 1
-MOST_BYTES = 4 * 2**30  # of weights; loading more of them takes longer than it could save
+TOLERANCE = 1e-5  # relative to the largest output, which counts as at least 1
+MOST_BYTES = 4 * 2**30  # bytes of weights; loading more of them takes longer than it could save
 LENGTHS = (9, 6)  # subwords of the two inputs
 DROPOUT = 0.1  # so that dropout in front of the first layer is noticed
 

@@ -36,8 +36,8 @@ from trials.tasks import TASKS
 from trials.tasks.task import IGNORE, Encoding, Example
 from trials.training.batching import collate
 
-_SOME_CAPITALS = 0.01  # of the words of a vocabulary that tells capitals from small letters
-MOST_PARAMETERS = 40_000_000  # of the small copy: 160 MB, and as much for gradients
+_SOME_CAPITALS = 0.01  # smallest share of words with capitals in a cased vocabulary
+MOST_PARAMETERS = 40_000_000  # parameters of the small copy: 160 MB, and as much for gradients
 N_LABELS = 3
 MAX_LENGTH = 24  # subwords of the short items
 LONGEST = 512  # of the long items; positions of encoders that count them in a table

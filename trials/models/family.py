@@ -141,7 +141,7 @@ def is_causal(model: ModelSpec) -> bool:
 
 # Modules are named as `transformers` names them. DistilBERT (Sanh et al. 2019) has no token types and no pooler.
 DROPOUT = ("hidden_dropout_prob", "attention_probs_dropout_prob")
-CLASSIFIER_DROPOUT = "classifier_dropout"  # of the token head; 0.1 where the config has no such entry
+CLASSIFIER_DROPOUT = "classifier_dropout"  # dropout of the token head; 0.1 if the config has no such entry
 
 
 def _bert(**differences: Any) -> ModelFamily:

@@ -61,7 +61,7 @@ class Spans:
         return Spans(lengths, self.positions[:, where]), where
 
 
-_current: list[Spans] = []  # of the forward pass that is running; a process trains in one thread
+_current: list[Spans] = []  # the spans of the forward pass that is running; a process trains in one thread
 
 
 @contextmanager

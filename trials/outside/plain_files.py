@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeGuard
 
 MOST_TEXT = 16 << 20  # bytes of a file that declares or describes something
-MOST_VOCABULARY = 128 << 20  # of a tokenizer's file; the largest have 60 MB
-MOST_CONTENT = 128 << 30  # of a corpus or of weights, whose readers have tighter bounds
+MOST_VOCABULARY = 128 << 20  # bytes of a tokenizer's file; the largest have 60 MB
+MOST_CONTENT = 128 << 30  # bytes of a corpus or of weights; their readers have tighter bounds
 _POINTERS = {  # how a file begins whose content is elsewhere, and what it is
     b"version https://git-lfs": "a Git LFS pointer: `git lfs pull` fetches the file",
     b"/annex/objects": "a pointer of git-annex: `git annex get` fetches the file",

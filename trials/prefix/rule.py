@@ -15,7 +15,7 @@ from trials.models.family import MODEL_FAMILIES
 from trials.spec import TrialSpec
 from trials.tasks import TASKS
 
-VERSION = 6  # of the states: increment it when the same key would give others
+VERSION = 6  # version of the states: increment it when the same key would give other states
 CPU = "cpu"  # the device of a `prefix_key` that is no GPU
 
 

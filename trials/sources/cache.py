@@ -107,7 +107,7 @@ def read_manifest(folder: Path) -> FetchedCorpus | None:
 
 
 def whole_corpus(folder: Path) -> FetchedCorpus | None:
-    """The corpus in a folder, for whoever reads its files; None if it is not there with the bytes that were fetched."""
+    """The corpus in a folder, whose files may then be read; None if it lacks any of the bytes that were fetched."""
     corpus = read_manifest(folder)
     try:
         digests = zip(corpus.files, corpus.digests, strict=True) if corpus else ()

@@ -18,7 +18,7 @@ from trials.spec import Frozen
 D = TypeVar("D")  # what a YAML file declares
 L = TypeVar("L")  # where that is
 Keys = Mapping[str, str | None]
-_MOST_NAMES = 1_000  # of a folder, that a misspelt name is compared with
+_MOST_NAMES = 1_000  # names in a folder with which a misspelt name is compared
 
 
 @dataclass(frozen=True)

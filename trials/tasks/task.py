@@ -159,7 +159,7 @@ TASKS: Registry[Task] = Registry("task")
 
 
 def score_name(task: str, score: str | None) -> str:
-    """The metric that selects a trial's best epoch: its own, or that of its task."""
+    """The metric that selects a trial's best epoch: the spec's own, or else the task's."""
     registered = TASKS.get(task)
     return score or (f"score of {task} ({NOT_LOADED})" if registered is None else registered.metrics[0])
 

@@ -29,7 +29,7 @@ from trials.errors import DataError, quoted
 from trials.spec import DataSpec, Files
 from trials.tasks.task import TASKS, Task, unseen_labels
 
-_MOSTLY = 0.5  # of all words
+_MOSTLY = 0.5  # share of items or words that counts as most of them
 _FEW = 20  # items, of which nothing is said
 _LONG = 1_000  # words of a sentence that surely has lost its blank lines
 
@@ -57,7 +57,7 @@ def counted_corpus(task_name: str, data: DataSpec) -> DataSpec:
 
 
 def _without_counts(data: DataSpec) -> DataSpec:
-    """Without what does not change the corpus, as a key of the cache."""
+    """The data spec without the values that do not change what is read, as a key of the cache."""
     return data.model_copy(update={"sizes": None, "documents": None, "notes": ()})
 
 

@@ -158,7 +158,7 @@ SLOW_DISK = 200e6  # bytes/s: the assumed cost of a checkpoint before the first 
 
 
 class CheckpointStorage(Protocol):
-    """Where a trial's checkpoints are stored."""
+    """The storage of a trial's checkpoints."""
 
     def load(self) -> bytes | None:
         """The newest, or None."""

@@ -63,7 +63,7 @@ gives 1.08 to 1.13; if queries alone are wrong, 1.015 to 1.04 (on a CPU, ten arc
 ROUNDING = {"fp32": 0.0, "bf16": 0.06, "fp16": 0.06}
 """What is allowed beside for one dropout mask and a million weights: five standard deviations of rounding. They fall
 with the root of their product (0.012 in bf16, at widths from 16 to 384): narrow models are tried with several masks."""
-MOST_MASKS = 4  # of dropout, whose roundings are averaged
+MOST_MASKS = 4  # dropout masks over which rounding errors are averaged
 STEP = {"fp32": 1e-4, "bf16": 1e-3, "fp16": 1e-3}
 """As a share of each weight's norm; longer where products are rounded."""
 LOSS_SCALE = {"fp32": 1.0, "bf16": 1.0, "fp16": 1024.0}  # small gradients vanish in fp16

@@ -127,7 +127,7 @@ def _tools(part: Part[Any]) -> Any:
 
 
 def table(drawn: Drawn) -> Any:
-    """A part's table or what it shows in its place, or why there is none."""
+    """A part's table, or what replaces it, or the reason why there is none."""
     if drawn.why_empty:
         return _nothing(drawn)
     body = frame_table(drawn.table) if drawn.make_body is None else drawn.make_body()

@@ -31,7 +31,7 @@ PLOTLY_CONFIG = {
 Figure = dict[str, Any]  # as plotly.js takes it: {"data": [...], "layout": {...}}
 
 # Okabe & Ito, "Color Universal Design" (2008), as are the colours of our strategies; too pale ones are darkened.
-_SETS = ("#B07C00", "cross", "longdash")  # of explicit sets of layers
+_SETS = ("#B07C00", "cross", "longdash")  # colour, marker and line of explicit sets of layers
 _OTHERS = (("#3A8FC7", "star", "longdashdot"), ("#8C6BB1", "hexagon", "dash"), ("#B5653A", "pentagon", "dot"))
 # From blue over violet and red to ochre, in steps of luminance: 3:1 or more against the paper of both themes.
 _DEPTHS = ("#1178DF", "#7963F2", "#A83FD6", "#D6229D", "#E23A5F", "#DC5D08", "#BC7E10")
@@ -348,7 +348,7 @@ def panel_axes(panel: int) -> dict[str, str]:
 
 
 def _share(place: int, n: int, gap: float) -> list[float]:
-    """Where one of `n` panels in a row or column lies, with `gap` between two."""
+    """The extent of one of `n` panels in a row or column, with `gap` between two."""
     extent = (1 - gap * (n - 1)) / n
     start = place * (extent + gap)
     return [start, min(start + extent, 1.0)]

@@ -43,9 +43,9 @@ from trials.spec import DataSpec, FreezeSpec, TrialSpec
 
 Row = Mapping[str, Any]
 
-MARGIN = 0.01  # of scores: one point
-TIME_MARGIN = 0.05  # of the share of time saved, on one device
-COUNT_MARGIN = 0.01  # of a count, as a share of it
+MARGIN = 0.01  # margin for scores: one point
+TIME_MARGIN = 0.05  # margin for the share of time saved, on the same device
+COUNT_MARGIN = 0.01  # margin for a count, as a share of the count
 _STEP = 0.001  # shares are published to a tenth of a point
 _SAVED = {"saved_params": "trainable_params", "saved_train": TRAINING_COST}  # published saving -> the cost saved
 _COUNTS = ("total_params", "trainable_params")

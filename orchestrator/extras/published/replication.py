@@ -37,7 +37,7 @@ from scipy import special
 from orchestrator.analysis.rows import ROUNDING
 
 Verdict = Literal["reproduced", "not reproduced", "cannot tell"]
-_LEVEL = 0.95  # of the prediction interval
+_LEVEL = 0.95  # coverage of the prediction interval
 
 
 class Runs(NamedTuple):

@@ -16,7 +16,7 @@ from trials.escaping import escaped
 from trials.record import spent_s
 from trials.spec import TrialSpec
 
-Row = Mapping[str, Any]  # of a table of the store
+Row = Mapping[str, Any]  # a row of one of the store's tables
 
 _LONGEST = 470  # characters of a parameter or tag: the least that a tracker's server accepts, less an ellipsis
 _NO_METRICS = {"trial_id", "attempt", "step", "train_size", "seed", "seed_key", "freeze_depth", "freeze_embeddings"}

@@ -17,7 +17,7 @@ from trials.spec import Columns, DataSpec, Files, First, Folds, HeldOut, Scheme
 from trials.starter import BUNDLED_TREEBANKS
 
 CORPUS_SOURCES: Registry[FileSource[DataDraft, Located]] = Registry("source of corpora")
-HELD_OUT = 0.1  # of train, where one file is all there is
+HELD_OUT = 0.1  # share of train that serves as dev if one file is all there is
 WAYS = ("bundled", "folder", "train", "ud", "hub")  # the keys of which one says where it comes from
 
 
