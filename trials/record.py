@@ -263,7 +263,7 @@ class EpochRecord:
     )
 
     def placed(self, *, gpus: float, worker_slots: int) -> EpochRecord:
-        """The record of a trial with so many GPUs, on a machine with so many slots.
+        """The record of a trial that was given this share or number of GPUs, on a machine with this many slots.
 
         A shared GPU's counter does not say whose the energy is.
         """

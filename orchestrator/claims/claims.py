@@ -37,7 +37,7 @@ class Claims:
         self.others: frozenset[str] = frozenset()
 
     def refresh(self) -> None:
-        """Look at all claims, and then at who is present. Raises StoreError."""
+        """List all claims, then the drivers that are present. Raises StoreError."""
         # In this order: the driver of each listed claim was present before, so if it is not listed, it has ended.
         self._newest = {trial_id: max(numbers) for trial_id, numbers in _numbers(self._folder).items()}
         self.others = self._membership.others()
@@ -88,7 +88,7 @@ class Claims:
         return None
 
     def drop(self, trial_id: str) -> None:
-        """Delete one's own newest claim to a trial that turned out to have ended. Raises StoreError."""
+        """Delete this driver's newest claim to a trial that turned out to have ended. Raises StoreError."""
         self._folder.delete(_name(trial_id, self._newest.pop(trial_id)))
 
     def delete(self, ended: Mapping[str, int]) -> None:

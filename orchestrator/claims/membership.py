@@ -105,7 +105,7 @@ class Holder:
         return f"{self.user}@{self.host} (process {self.pid})"
 
     def as_json(self) -> bytes:
-        """The content of its presence, with the current time as that of the last heartbeat."""
+        """The content of the presence file, with the current time as the time of the last heartbeat."""
         return (json.dumps(asdict(replace(self, alive=_utc_now())), indent=1) + "\n").encode()
 
 

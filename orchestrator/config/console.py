@@ -82,7 +82,7 @@ class SafeConsole(Console):
             yield segment if text is segment.text else Segment(text, segment.style)
 
     def on_broken_pipe(self) -> None:
-        """Go on in silence once nobody reads our messages; where nobody reads what was asked for, rich ends us."""
+        """Go on without messages once stderr is closed; if stdout is closed, rich ends the process."""
         if not self.stderr:
             super().on_broken_pipe()
         with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
@@ -93,7 +93,7 @@ class SafeConsole(Console):
         self.print(message, soft_wrap=True)
 
     def fitting(self, draws: Sequence[Callable[[], None]], what: str) -> list[str]:
-        """What each prints, while two screens of a terminal have room for it; then a line on how to see all."""
+        """The output of each item as long as it fits on two screens, then a line on how to see everything."""
         room, texts = 2 * self.height - 4, list[str]()  # the rest for the command and the prompt
         for draw in draws:
             with self.capture() as printed:
@@ -173,7 +173,7 @@ def reported() -> Iterator[None]:
 
 
 def _ending(error: Exception) -> tuple[str, int]:
-    """What is said of an error that ends a command, and its exit code."""
+    """The message for an error that ends a command, and the exit code."""
     if is_out_of_memory(error):
         return NO_MEMORY, 1
     if isinstance(error, PermafrostError):

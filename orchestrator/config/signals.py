@@ -35,7 +35,7 @@ def end_with_command() -> None:
 
 
 def handled_numbers() -> list[signal.Signals]:
-    """The signals that a launch handles: all but a SIGHUP that whoever started it wants to be ignored."""
+    """The signals that a launch handles: all, except a SIGHUP that the parent process has set to be ignored."""
     return [n for n in NUMBERS if n != signal.SIGHUP or signal.getsignal(n) != signal.SIG_IGN]
 
 

@@ -43,7 +43,7 @@ class SettingFault(NamedTuple):
 
 
 def faults(error: ValidationError, model: type[BaseModel]) -> list[SettingFault]:
-    """What a model has against a document, in its order; a value that fits none of several types is one fault."""
+    """The faults that a model finds in a document, in its order; a value that fits none of several types is one."""
     groups: dict[KeyPath, list[ErrorDetails]] = {}
     for details in error.errors(include_url=False):
         groups.setdefault(_keys_of(details["loc"], model), []).append(details)

@@ -1,4 +1,4 @@
-"""What runs the trials of a launch. Importing the package registers the engines, one module for each."""
+"""Engines, which run the trials of a launch. Importing the package registers them, one module for each."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager

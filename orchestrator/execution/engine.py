@@ -95,7 +95,7 @@ class Engine(ABC):
 
     @abstractmethod
     def events(self, preparing: Preparing) -> Generator[Event, None, None]:
-        """What happens, without end. Whoever closes the iterator ends what runs, with a checkpoint if there are any."""
+        """Yield events without end. Closing the iterator stops running trials, after a checkpoint if they save any."""
 
     @abstractmethod
     def start(self, attempt: Attempt, slot: str) -> None:

@@ -1,4 +1,4 @@
-"""How an exception in a trial is classified, and said in a line."""
+"""Classify an exception in a trial, and describe it on one line."""
 
 from __future__ import annotations
 

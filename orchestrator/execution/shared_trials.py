@@ -146,7 +146,7 @@ class SharedTrials:
         return ended, free
 
     def claim(self, trial_id: str) -> int | None:
-        """Claim a trial; the number of its next attempt, None if another driver has it or has ended it."""
+        """Claim a trial; return the number of its next attempt, or None if another driver runs it or has ended it."""
         if self._is_news(trial_id):
             return None
         alone, least = self._membership.alone, self._newest_known(trial_id) + 1

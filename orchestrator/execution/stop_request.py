@@ -51,7 +51,7 @@ class StopRequest:
         return 1 if self.asker is None and self.bound is None else 128 + signal.SIGTERM
 
     def ended(self, *, all_ran: bool) -> None:
-        """No trial runs any more. If `all_ran`, none is left to run, and whoever asked to stop has changed nothing."""
+        """Note that no trial runs any more. If `all_ran`, none is left to run, so a request to stop changed nothing."""
         self.signals.ended()
         self.settle(all_ran=all_ran)
 

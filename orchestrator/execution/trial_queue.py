@@ -33,7 +33,7 @@ from trials.spec import TrialSpec
 
 
 class Chances(NamedTuple):
-    """What a search is likely to run: the chance of each trial that has not begun, and at most how many of them."""
+    """What a search is likely to run: the chance of each trial that has not begun, and the most that it will run."""
 
     of_trials: Sequence[tuple[TrialSpec, float]]
     at_most: int | None
@@ -52,11 +52,11 @@ class Source(Protocol):
         ...
 
     def evaluated(self, spec: TrialSpec, record: EpochRecord) -> bool:
-        """A running trial has yielded a record; whether it continues, as it does unless a source says otherwise."""
+        """Take a record of a running trial; return whether the trial continues, which is the default of sources."""
         return True
 
     def ended(self, spec: TrialSpec, state: State) -> None:
-        """A trial no longer runs: pruned if it was not to continue, otherwise as its state says."""
+        """Note that a trial no longer runs: it was pruned if it was told not to continue, else it has its `state`."""
         return
 
     def settle(self, spec: TrialSpec, state: State) -> bool:
@@ -67,11 +67,11 @@ class Source(Protocol):
         ...
 
     def chances(self) -> Chances | None:
-        """What it is likely to run from now on; None if that is everything, or nobody can tell."""
+        """What this source is likely to run from now on; None if it is everything, or unknown."""
         return None
 
     def answer_lines(self, columns: int = 100) -> list[str]:
-        """The conclusions so far, for a terminal of so many columns; empty if the table of cells says it all."""
+        """The conclusions so far, for a terminal with this many columns; empty if the table of settings says it all."""
         return []
 
 

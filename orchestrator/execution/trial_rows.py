@@ -1,4 +1,4 @@
-"""From what a trial yields to the rows of the store's tables."""
+"""Turn the records that a trial yields into rows of the store's tables."""
 
 from __future__ import annotations
 

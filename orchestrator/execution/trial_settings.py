@@ -1,4 +1,4 @@
-"""What all trials of a launch share, wherever they run, and the way from there to the records of an attempt."""
+"""The settings that all trials of a launch share, wherever they run, and how these yield an attempt's records."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class TrialSettings:
         device: torch.device,
         leaving: Callable[[], bool] = lambda: False,
     ) -> Generator[EpochRecord, None, object]:
-        """An attempt at a trial; `leaving` says that its process has to end."""
+        """Run an attempt at a trial and yield its records; `leaving` says that its process has to end."""
         from trials.run import run_trial  # in a worker, while the driver never loads torch
         from trials.training.checkpoint import Checkpoints
 

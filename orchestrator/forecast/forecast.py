@@ -107,7 +107,7 @@ class Forecast:
         return f"forecast {_range(self.wall_s, duration)} on {self.device} ({self.source})"
 
     def parts(self) -> Iterator[RenderableType]:
-        """What a terminal prints of it."""
+        """The parts of the forecast that a terminal prints."""
         if not self.n_trials:
             yield Text("nothing to run and nothing to forecast")
         elif self.wall_s is None:
@@ -197,7 +197,7 @@ def forecast_of(
 
 
 def expected_s(spec: TrialSpec, timed: Sequence[TrialTime]) -> float | None:
-    """The median seconds of a trial; None where nothing of its model and precision was timed."""
+    """The median seconds of a trial; None if no trial with its model and precision was timed."""
     of_model = [
         timing
         for timing in timed
@@ -241,7 +241,7 @@ def _device(rows: Sequence[Mapping[str, Any]], cluster: ClusterSpec, resources: 
 
 
 def _timing(row: Mapping[str, Any], stored: str) -> TrialTime | None:
-    """What a completed trial took; None if this version cannot read its spec."""
+    """The time that a completed trial took; None if this version cannot read its spec."""
     try:
         spec = stored_spec(stored, row["trial_id"])
     except StoreError:

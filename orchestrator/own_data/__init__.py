@@ -1,1 +1,1 @@
-"""From a name of somebody's data to the sweep file that finds out what to freeze on it."""
+"""Turn the name of a user's data into the sweep file that finds out what to freeze on it."""

@@ -1,4 +1,4 @@
-"""What somebody wants to find out about their own data, and where; one value from the command line down."""
+"""The options of `choose`: what a user wants to find out about their data, and where. One value holds all."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ class ChooseOptions:
 
     @property
     def columns(self) -> Columns | None:
-        """The columns that somebody has said; a number is a position. `pair` may be `none`."""
+        """The columns that the user has named; a number is a position. `pair` may be `none`."""
         given = {"tokens": self.words, "tags": self.tags, "text": self.text, "pair": self.pair, "label": self.label}
         given["document"] = self.document
         columns = {key: name_or_position(word) for key, word in given.items() if word is not None}
@@ -218,7 +218,7 @@ class ChooseOptions:
 
 
 def _words(options: Mapping[str, object]) -> list[str]:
-    """Options by attribute, as a command line has them; none for what nobody has said."""
+    """The options that were given, by attribute, as they are written on a command line."""
     arguments = []
     for name, value in options.items():
         for item in value if isinstance(value, list | tuple) else [] if value is None else [value]:
@@ -287,7 +287,7 @@ def _files_of(name: str) -> list[str]:
 
 
 def _inside(folder: Path, name: str) -> str:
-    """A file as it was given, or the one of that name in a folder."""
+    """The given file, or the file of that name in a folder."""
     return name if Path(name).expanduser().exists() or not (folder / name).exists() else str(folder / name)
 
 

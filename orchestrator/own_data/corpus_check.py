@@ -79,7 +79,7 @@ def check_corpus(corpus: Corpus) -> CorpusCheck:
 
 
 def _check_split(items: list[Item]) -> SplitCheck:
-    """Count one split, which has items."""
+    """Count what one split, which must not be empty, contains."""
     texts = [item_words(item) for item in items]
     words = word_counts(items)
     bars = Counter(next((i for i, bound in enumerate(LENGTHS) if len(text) <= bound), len(LENGTHS)) for text in texts)

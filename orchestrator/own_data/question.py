@@ -69,7 +69,7 @@ class PartOfQuestion(NamedTuple):
 
     @property
     def line(self) -> str:
-        """The comment that a sweep file has of it."""
+        """The comment about this part in the sweep file."""
         return f"{_PART}{self.given:g}; all of it takes --max-hours {self.of_all:g}"
 
 
@@ -162,7 +162,7 @@ goal:
         return f"  - {{freeze: none, optim.lr: {rate!r}}}"
 
     def _sweep_text_over(self, word: str, space: Sequence[str], seeds: Sequence[int]) -> str:
-        """A sweep with the recipe of the question, named after it, over lines of YAML as its space."""
+        """A sweep file with the recipe of the question, named after it, whose space is the given lines of YAML."""
         lines = "\n".join(f"  {line}" for line in space)
         return f"""name: {self.name.replace("choose-", word, 1)}
 
@@ -256,7 +256,7 @@ class SweepFile:
         return epochs if isinstance(epochs, int) else None
 
     def part(self) -> PartOfQuestion | None:
-        """Why it has a part; None for all, or where it was edited."""
+        """Why the question is asked on a part of train; None if it is not, or the file was edited."""
         if not self._is_untouched():
             return None
         line = read_text(self.path, errors="replace").split("\n")[1]

@@ -115,12 +115,12 @@ def read_token_again() -> None:
 
 
 def keep_lines_off_stdout() -> None:
-    """What Ray says of its processes is for its logs: dozens of lines, with escape sequences, on a stdout of ours."""
+    """Send Ray's reports on its processes to its logs only: dozens of lines, with escape sequences, on our stdout."""
     _worker.print_to_stdstream = lambda data, ignore_prefix: None
 
 
 def dashboard_url() -> str | None:
-    """Where the dashboard is; what `ray.init` returns is a guess until it is there."""
+    """The address of Ray's dashboard; what `ray.init` returns is a guess until the dashboard runs."""
     url: str | None = _worker.get_dashboard_url()
     return url
 
@@ -151,7 +151,7 @@ def once_disconnected(call: Callable[[], None]) -> None:
 
 
 def set_process_title(title: str) -> None:
-    """What Ray's dashboard and `ps` list for this worker."""
+    """Set the title that Ray's dashboard and `ps` show for this worker."""
     setproctitle(title)
 
 

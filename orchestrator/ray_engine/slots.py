@@ -72,7 +72,7 @@ class Node:
         return min(by_cpus, int(1 / share.gpus + 1e-9) * int(self.gpus)) if share.gpus else by_cpus
 
     def idle_gpus(self, share: Share) -> int:
-        """Its GPUs that get no trial, as it has too few cores for one on each."""
+        """The number of GPUs that get no trial because the node has too few cores for one on each."""
         return max(0, int(self.gpus) - int(self.cpus // share.cpus)) if share.gpus else 0
 
 
@@ -258,7 +258,7 @@ class PackedSlots(Slots):
         return not self._held and any(packed.now > 1 for packed in self._packed.values())
 
     def described(self) -> str:
-        """For display; how many share a GPU is not known before the first trial has run."""
+        """A line for display; how many trials share a GPU is unknown before the first one has run."""
         return f"one trial alone, then at most {super().described()}" if self._is_first else super().described()
 
     def free_kind(self) -> str | None:
@@ -336,7 +336,7 @@ def fitting(gpus: Sequence[Gpu], held_bytes: float) -> int:
 
 
 def most_on_a_gpu(nodes: Sequence[Node], cpus: int) -> int:
-    """How many trials of so many cores the nodes can feed on each of their GPUs, on the node that can feed most."""
+    """How many trials with this many cores fit on each GPU, on the node whose cores can feed most of them."""
     by_host = (min(node.cpus // cpus, node.memory_bytes / HOST_BYTES) / node.gpus for node in nodes)
     return max(1, int(max(by_host, default=1)))
 
@@ -437,7 +437,7 @@ def asked_nodes(kinds: Sequence[str], say: Say) -> dict[str, list[CudaGpus | Non
 
 
 def gpus_there() -> CudaGpus:
-    """What torch says in this process, on a node that is asked; `silent` where it is not imported in time."""
+    """The GPUs that torch finds in this process, on a node that is asked; `silent` if its import takes too long."""
     try:
         return listed_gpus()
     except MissingError as error:

@@ -180,7 +180,7 @@ class TrialTrainable(tune.Trainable):  # type: ignore[misc]  # Ray has no types 
         return True
 
     def records(self, spec: TrialSpec, config: dict[str, Any]) -> Iterator[EpochRecord]:
-        """What the trial yields."""
+        """Yield the records of the trial."""
         from trials.hardware.device import device_for
 
         settings: WorkerSettings = config["settings"]

@@ -75,7 +75,7 @@ class _News:
 
 
 class _Heard(tune.Callback):  # type: ignore[misc]  # Ray has no types here
-    """What the controller says of trials in a step, to be taken after it."""
+    """The events that the controller reports during a step, to be handled after the step."""
 
     def __init__(self) -> None:
         self.news = deque[_News]()

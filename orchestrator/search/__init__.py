@@ -1,1 +1,1 @@
-"""What to run next: samplers, early stopping, choice of depth. Imports neither Ray nor torch."""
+"""Searches decide what to run next: samplers, early stopping, choice of depth. Imports neither Ray nor torch."""

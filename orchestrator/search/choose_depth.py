@@ -167,7 +167,7 @@ class _Search:
         return sorted(can, key=lambda i: (-fair[i], -self._gain(i), -self._chance(i), -i))
 
     def _gain(self, i: int) -> float:
-        """What a freeze is expected to save beyond the chosen one, for the price of finding out."""
+        """The expected saving of a freeze beyond the chosen one, divided by the price of finding out."""
         prices = [self._still_open(i, n) * self._price(i, seed) for n, seed in self._further(i)]
         return self._chance(i) * (self._savings[i] - self._least) / sum(prices)
 

@@ -213,7 +213,7 @@ class DepthSearch(Source):
             yield f"On test, which took no part in the choice, it {lost(row)}; {base}."
 
     def _budget(self) -> Budget:
-        """What is left of the time and the trials."""
+        """The time and the number of trials that are left."""
         seconds_left = None if self._time_left is None else max(self._time_left(), 0.0) * self._most_running
         return Budget(seconds_left, self._trials_left(), self._seconds())
 

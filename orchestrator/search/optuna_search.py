@@ -187,7 +187,7 @@ def frozen_trial(
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Without Optuna's log and its warning that `group` may change: the version is pinned."""
+    """Silence Optuna's log, and its warning that `group` may change, as the version is pinned."""
     logger = logging.getLogger("optuna")
     level = logger.level
     logger.setLevel(logging.ERROR)

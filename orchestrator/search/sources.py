@@ -1,4 +1,4 @@
-"""What decides which trials of a plan run."""
+"""Sources of trials, which decide which trials of a plan run."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ class Meter:
         return (self._past_s + sum(now - began for began in self._running.values())) / HOUR * self._hourly
 
     def reached(self) -> str | None:
-        """Which limit is reached, in words; None if none is."""
+        """A phrase for the limit that is reached; None if none is."""
         hours, cost = self._bounds.hours, self._bounds.cost
         if hours is not None and self._clock() - self._began >= hours * HOUR:
             return f"--max-hours {hours:g} reached"

@@ -68,7 +68,7 @@ class Launch:
         return cls(where, bounds, results, console, began)
 
     def with_hours(self, hours: float) -> Launch:
-        """The same launch, which may take so many hours from its start."""
+        """The same launch with another limit on its hours, counted from its start."""
         return replace(self, bounds=replace(self.bounds, hours=hours))
 
     def say(self, message: str) -> None:

@@ -1,4 +1,4 @@
-"""What came of a launch, from how its trials ended."""
+"""The outcome of a launch, derived from how its trials ended."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class Ended:
 
     @property
     def stopped(self) -> str | None:
-        """Why it stopped early, and how much is left; None if it did not."""
+        """Why the launch stopped early, and how much is left; None if it did not."""
         trials_left = f"{counted(self.n_left, 'trial')} left"
         if self.stop.reason is not None:
             return f"stopped with {trials_left}: {self.stop.reason}"
@@ -126,7 +126,7 @@ _MADE_AGAIN = (DRIVERS, CLAIMS, SEARCHES, CHECKPOINTS, FOLDER)  # folders that a
 
 
 def lost_store(results: ResultStore, n_committed: int) -> StoreError:
-    """What is true of a store that was deleted, or moved, while its driver ran."""
+    """The message about a store that was deleted, or moved, while its driver ran."""
     if isinstance(results.storage, FolderStorage):  # what drivers made again is in the way of whoever puts it back
         for name in _MADE_AGAIN:
             shutil.rmtree(results.storage.folder / name, ignore_errors=True)

@@ -101,13 +101,13 @@ def _statistics_table(group: Sequence[CellSummary], varying: Sequence[str]) -> T
 
 
 def _notes(cell: CellSummary) -> list[str]:
-    """What a baseline costs, what was frozen if that changed, and the trials that ended otherwise than completed."""
+    """The baseline's costs, what was frozen if that changed, and the trials that ended without completing."""
     lost = ", ".join(f"{n} {state}" for state, n in sorted(cell.states.items()) if state != State.COMPLETED)
     return [note for note in (_costs(cell), cell.froze, lost) if note]
 
 
 def _costs(cell: CellSummary) -> str:
-    """What training costs in figures, where the table has no share of a baseline's."""
+    """Absolute costs of training, for tables without shares of a baseline's costs."""
     if cell.trainable_params is None or cell.training_cost_s is None:
         return ""
     if not cell.is_baseline and cell.saved_time is not None:

@@ -170,7 +170,7 @@ class Storage(ABC):
         """An object's current content, past the cache. Raises as `open` does."""
 
     def owned(self, name: str, rows: pa.Table) -> pa.Table:
-        """Of the rows of a part those that count: all, unless several stores are read as one, by `trial_id`."""
+        """The rows of a part that count: all of them, unless several stores are read as one, by `trial_id`."""
         return rows
 
     def each(self, function: Callable[[Item], T], items: Sequence[Item]) -> list[T]:

@@ -1,4 +1,4 @@
-"""What a sweep shows, as the frame that the analyses take: its trials, and what is stored of each sentence of them."""
+"""The evidence of a sweep as the frame that analyses take: its trials, with the stored values of each sentence."""
 
 from __future__ import annotations
 

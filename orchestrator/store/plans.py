@@ -91,7 +91,7 @@ class SweepPlan:
 
     @property
     def asks(self) -> DecisionPlan:
-        """What its answers go by."""
+        """The decision plan of the sweep's answers."""
         return DecisionPlan.of_json(self.goal)
 
     @cached_property

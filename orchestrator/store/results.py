@@ -56,7 +56,7 @@ class ResultStore:
     """
 
     def __init__(self, storage: Storage | Path, *, is_marked: bool = True) -> None:
-        """Without `is_marked` its marker is broken, and written again at the first write."""
+        """Without `is_marked` the store's marker is broken and is written again at the first write."""
         self.storage = FolderStorage(storage) if isinstance(storage, Path) else storage
         self._is_marked = is_marked
         self._parts = {name: PartFolder(self.storage.at(name), schema) for name, schema in ALL_TABLES.items()}
@@ -89,7 +89,7 @@ class ResultStore:
         return self._committed("tags", ["trial_id", "split", "level", "tag"])
 
     def contributions(self, trial_id: str | None = None) -> pa.Table:
-        """One row a scored split of a trial, or of all. Columns: `schema.CONTRIBUTIONS`."""
+        """One row per scored split of a trial, or of all trials. Columns: `schema.CONTRIBUTIONS`."""
         return self._committed("contributions", ["trial_id", "split"], trial_id)
 
     def predictions(self, trial_id: str | None = None) -> pa.Table:

@@ -1,4 +1,4 @@
-"""What a person declares: sweeps, their axes and spaces, searches, clusters; and the plan that follows.
+"""What a user declares (sweeps, their axes and spaces, searches, clusters), and the plan that follows from it.
 
 Importing the package registers the kinds of search.
 """

@@ -47,7 +47,7 @@ def gpus_here(cluster: ClusterSpec) -> tuple[Gpu, ...]:
 
 
 def seen_gpus(cluster: ClusterSpec) -> AbstractContextManager[None]:
-    """What a launch starts within the block sees the GPUs that torch can compute on, instances (MIG) one by one."""
+    """In the block, processes that a launch starts see the GPUs that torch can use, each MIG instance by itself."""
     return shown_gpus(gpus) if (gpus := gpus_here(cluster)) else nullcontext()
 
 
@@ -115,7 +115,7 @@ def _of_cluster(resources: Resources) -> str:
 
 
 def _lacking(cluster: ClusterSpec, resources: Resources) -> str:
-    """What a trial needs and this machine lacks; empty if it has room, or is not to run it."""
+    """What a trial needs but this machine lacks; empty if it lacks nothing, or trials run elsewhere."""
     if not cluster.is_here:
         return ""
     if (cores := cores_here(cluster)) < resources.cpus:

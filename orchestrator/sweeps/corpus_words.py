@@ -1,4 +1,4 @@
-"""What a person is shown of a corpus, by which a misread one is seen: sizes, labels, words and examples."""
+"""Lines that show how a corpus was read (sizes, labels, words, examples), so that a misreading is noticed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a dev split, or folds, and so many seeds can decide, and what would decide more."""
+"""What a dev split (or folds) and a number of seeds can decide, and what would decide more."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def dev_note(task: str, data: DataSpec, tolerance: float, n_seeds: int, held_out
 
 
 def resolved(task: str, data: DataSpec, n_seeds: int) -> float:
-    """The smallest tolerance, in points, that dev, or folds, and so many seeds can decide (`analysis.prospects`)."""
+    """The smallest tolerance, in points, that dev (or folds) and these seeds can decide (`analysis.prospects`)."""
     from orchestrator.analysis.prospects import decides_within, variances_of  # loads scipy
 
     return decides_within(variances_of(task), _examples(task, data), n_seeds, folds=data.folds or 0)

@@ -1,4 +1,4 @@
-"""From a sweep to its trials: every point of its space under every seed."""
+"""Expand a sweep into its trials: every point of its space under every seed."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class _ModelOnly(Frozen):
 
 
 class PlacedError(DraftError):
-    """An invalid point; the paths of its problems are those of the sweep's file."""
+    """An invalid point; its problems are located by paths in the sweep's file."""
 
 
 def _content(sweep: SweepSpec, point: Point) -> dict[str, Any]:

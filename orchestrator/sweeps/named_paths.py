@@ -49,7 +49,7 @@ def look_beside(document: Document) -> None:
 
 
 def existing(word: str, folder: Path) -> Path | None:
-    """What a word names if it is a path, absolute or from a folder; None if there is nothing."""
+    """The path that a word names, absolute or from a folder; None if nothing exists there."""
     try:
         path = Path(os.path.abspath(folder / Path(word).expanduser()))  # noqa: PTH100  # a link keeps its own name
         return path if path.exists() else None

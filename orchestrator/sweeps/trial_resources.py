@@ -1,4 +1,4 @@
-"""What one trial of a sweep gets of a node."""
+"""The resources of a node that one trial of a sweep gets."""
 
 from __future__ import annotations
 

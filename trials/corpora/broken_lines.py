@@ -1,4 +1,4 @@
-"""What is wrong with the lines of corpus files, collected so that one message tells all of it."""
+"""Errors in the lines of corpus files, collected so that one message reports all of them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class BrokenLines:
 
 
 def convert_all(convert: Callable[[FromT], IntoT], items: Iterable[FromT]) -> list[IntoT]:
-    """What a function makes of each. Raises BrokenLinesError with the errors of all of them."""
+    """The result of a function for each item. Raises BrokenLinesError with the errors of all items."""
     converted, broken = list[IntoT](), BrokenLines()
     for item in items:
         try:

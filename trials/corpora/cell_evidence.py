@@ -1,4 +1,4 @@
-"""What the cells of a column are: tags of spans, in whatever spelling; classes; numbers."""
+"""Recognise what the cells of a column are: tags of spans (in whatever spelling), classes, or numbers."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def column_blocks(lines: Iterable[str], tag: int = -1) -> Blocks:
 
 
 def separator_of(lines: Sequence[str]) -> tuple[re.Pattern[str], bool]:
-    """What separates the columns, and whether every line begins with it, which then stands for no column."""
+    """The separator of columns, and whether every line begins with it, which then does not make an empty column."""
     inside = [line.rstrip(" \t") for line in lines if line.strip() and line[0] != "#" and DOCUMENT not in line]
     leads = bool(inside) and all(line[0] in " \t" for line in inside)
     inside = [line.lstrip(" \t") for line in inside] if leads else inside

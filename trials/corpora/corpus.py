@@ -64,7 +64,7 @@ Item = Sentence | Text
 
 
 def item_words(item: Item) -> tuple[str, ...]:
-    """The words of a sentence; of a text and its pair, what spaces separate."""
+    """The words of a sentence, or the space-separated parts of a text and its pair."""
     return item.forms if isinstance(item, Sentence) else tuple(f"{item.text} {item.pair or ''}".split())
 
 

@@ -1,4 +1,4 @@
-"""What this process may use of its machine: CPU, cores and GPUs, without torch, so that a plan can ask."""
+"""The CPU, cores and GPUs that this process may use, found out without torch, so that a plan stays fast."""
 
 from __future__ import annotations
 

@@ -124,6 +124,6 @@ def metric_label(name: str) -> str:
 
 
 def metrics_for(outputs: frozenset[Output], score: str) -> tuple[TaskMetric, ...]:
-    """What a task with these outputs measures: the group of the metric that it selects by, then the others."""
+    """The metrics of a task with these outputs: first the group of the metric that selects epochs, then the others."""
     measured = [metric for metric in METRICS.values() if metric.outputs & outputs or metric.name == score]
     return tuple(sorted(measured, key=lambda metric: metric.group != METRICS[score].group))

@@ -1,1 +1,1 @@
-"""What a plan finds out about a model before any trial starts; some of it is asked again by workers."""
+"""Checks that a plan makes of a model before any trial starts; workers repeat some of them."""

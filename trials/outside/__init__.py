@@ -1,1 +1,1 @@
-"""What comes from outside, checked: files that others name, and values that they write."""
+"""Checks of what comes from outside: files that other people name, and values that they write."""

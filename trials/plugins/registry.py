@@ -84,7 +84,7 @@ class Registry(Generic[T]):
 
 
 def registries() -> tuple[Registry[Any], ...]:
-    """All of them, whatever they hold."""
+    """All registries, whatever they hold."""
     return tuple(_registries)
 
 

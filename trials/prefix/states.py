@@ -236,7 +236,7 @@ def run_layers(
 
 
 def _filler(examples: Sequence[Example]) -> Iterator[Example]:
-    """Beginnings of the longest example, which fill a row up; nobody reads their states."""
+    """Beginnings of the longest example that fill up a row; their states are discarded."""
     missing, longest = ROW - sum(len(example.ids) for example in examples), examples[0]
     while missing > 0:
         n = min(missing, len(longest.ids))

@@ -62,7 +62,7 @@ class Sourced(Frozen):
         return self.sources[self.way].inexact(self) is None
 
     def meaning(self, exact: str) -> str:
-        """What a name without an exact version was found to mean: the `source` of a spec."""
+        """A phrase that says which exact version a name was resolved to: the `source` of a spec."""
         name, version = self.sources[self.way].inexact(self)
         return f"{name} is {exact}, its {version}"
 

@@ -176,7 +176,7 @@ def task_that_reads(output: Output) -> str:
 
 
 def unit_of(task: Task) -> str:
-    """What the items of its corpora are called."""
+    """The name of one item of the task's corpora."""
     return "texts" if task.head == "text" else "sentences"
 
 
@@ -193,7 +193,7 @@ def unseen_labels(items: Sequence[Item], labels: tuple[str, ...]) -> dict[str, i
 
 
 def words_of(item: Item) -> tuple[str, ...]:
-    """The words of a sentence; of a text the text itself, and the second one of a pair."""
+    """The words of a sentence, or the text itself and, in a pair, the second text."""
     if isinstance(item, Text):
         return (item.text,) if item.pair is None else (item.text, item.pair)
     return item.forms

@@ -114,7 +114,7 @@ def _refuse_what_cannot_be_scored(task: Task, name: str, corpus: Corpus) -> None
 
 
 def _odd(task: Task, data: DataSpec, items: Sequence[Item]) -> Iterator[str]:
-    """What makes it likely that items are not what was meant."""
+    """Signs that the items are not what the user meant."""
     sentences = [item for item in items if isinstance(item, Sentence)]
     if not sentences:
         short = sum(len(item_words(item)) == 1 for item in items)

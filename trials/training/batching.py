@@ -55,7 +55,7 @@ class Batch:
 
     @property
     def tensors(self) -> list[torch.Tensor]:
-        """Those (examples, ...) that are not None, in the order of the attributes; not the positions of a row."""
+        """The tensors (examples, ...) other than None, in the order of the attributes; not the positions of a row."""
         return [t for t in (self.ids, self.mask, self.labels, self.types, self.states) if t is not None]
 
     @property

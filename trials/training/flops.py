@@ -75,7 +75,7 @@ def training_flops(model: nn.Module, like: Batch) -> Flops:
 
 
 def _blank(like: Batch, n: int, length: int) -> Batch:
-    """`n` inputs of `length` subwords of the same kind as those of a batch."""
+    """`n` inputs of `length` subwords with the same keys as the inputs of a batch."""
 
     def zeros(tensor: torch.Tensor, *rest: int) -> torch.Tensor:
         return tensor.new_zeros(n, length, *rest)

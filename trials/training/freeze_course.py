@@ -57,14 +57,14 @@ class FreezeSchedule:
         self._flops = [self._counted(n) for n in range(-(-training.n_steps // self._stage))]
 
     def _freeze(self, n_thaws: int) -> FreezeSpec:
-        """Freeze what is frozen after so many turns, and return it."""
+        """Freeze what is frozen after this many unfreezing steps, and return it."""
         freeze = self._spec.freeze.after_thaws(n_thaws)
         if self._spec.thaw_every is not None:  # else it was done before adapters were added
             freeze_parts(self._training.loaded.parts, freeze)
         return freeze
 
     def _counted(self, n_thaws: int) -> Flops:
-        """The operations of a step after so many turns."""
+        """The operations of a training step after this many unfreezing steps."""
         training = self._training
         self._freeze(n_thaws)
         return training_flops(training.loaded.model, collate(training.examples[:1], training.pad_id, training.device))

@@ -99,7 +99,7 @@ class Tried(NamedTuple):
 
     @property
     def fault(self) -> str:
-        """What is wrong; empty if nothing is."""
+        """What is wrong with the mode; empty if nothing is."""
         if not abs(self.ratio - 1) <= self.tolerance:  # also where it is no number
             return f"the loss changes by {self.ratio:.3f} times its gradient"
         if not self.padded <= self.limit:
@@ -151,7 +151,7 @@ def checked_mode(spec: TrialSpec, device: torch.device) -> CheckedMode:
 
 
 class Case(NamedTuple):
-    """What a verdict depends on, beside versions."""
+    """Everything other than versions that a verdict depends on."""
 
     spec: ModelSpec
     head: Head

@@ -1,4 +1,4 @@
-"""What a trial begins with: a nested subset of train, a pretrained model with a new head, and the training of it."""
+"""The start of a trial: a nested subset of train, a pretrained model with a new head, and its training."""
 
 from __future__ import annotations
 

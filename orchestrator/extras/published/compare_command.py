@@ -97,7 +97,7 @@ def compare(
 
 
 def _rank(reason: str, what: Mapping[str, None]) -> tuple[bool, bool, int]:
-    """How our trials differ comes first, then which trials there are none of, then what bars most numbers."""
+    """Sort key of reasons: first how our trials differ, then which trials are missing, then what bars most numbers."""
     return bool(what), "we have no trial" not in reason, -len(what)
 
 
@@ -143,7 +143,7 @@ def comparison_tables(comparison: Comparison) -> Iterator[RenderableType]:
 
 
 def notes(comparison: Comparison, study: Study) -> Iterator[str]:
-    """What the words of the tables mean, what else differs, and what is not compared; each sentence once."""
+    """Notes on the words of the tables, on further differences, and on what is not compared; each sentence once."""
     if comparison.lines:
         yield "interval: 95 % prediction for their number under the variance over our seeds (and theirs, if published)"
         yield (

@@ -123,7 +123,7 @@ class Setup:
 
     @property
     def devices(self) -> list[str]:
-        """Where they ran, each once."""
+        """The devices that the trials ran on, without repetitions."""
         return sorted({self.rows[spec.trial_id].get("device") or "an unknown device" for spec in self.specs})
 
     @cached_property
@@ -312,7 +312,7 @@ def _judge(study: Study, column: str, theirs: Runs, ours: Runs, devices: Sequenc
 
 
 def _setup_mismatch(study: Study, ours: TrialSpec) -> str | None:
-    """Why none of a study's tables is of our corpus and train size; None if one is."""
+    """Why no table of a study has our corpus and train size; None if one of them has."""
     refusals = [_corpus_mismatch(corpus, ours.data) for corpus in study.corpora.values() if corpus.task == ours.task]
     if None not in refusals:
         return "; ".join(dict.fromkeys(refusal for refusal in refusals if refusal))
@@ -351,7 +351,7 @@ def _study_gaps(study: Study, corpus: PublishedCorpus | None, number: Number) ->
 
 
 def _mismatch(study: Study, corpus: PublishedCorpus | None, metric: Metric, ours: TrialSpec) -> str | None:
-    """Why a metric cannot be compared with these trials, although with others."""
+    """Why a metric cannot be compared with these trials, although it can be with others."""
     if corpus and (reason := _corpus_mismatch(corpus, ours.data, metric.split)):
         return reason
     if metric.columns[0] in _EXACT and _checkpoint(study.model) != _checkpoint(ours.model.name):
@@ -360,7 +360,7 @@ def _mismatch(study: Study, corpus: PublishedCorpus | None, metric: Metric, ours
 
 
 def _has_corpus(corpus: PublishedCorpus | None, train_size: int | None, ours: TrialSpec) -> bool:
-    """Whether trials have the task, corpus and train size of a table; any has those of a table without a corpus."""
+    """Whether trials have a table's task, corpus and train size; a table that names no corpus fits all trials."""
     if corpus is None:
         return True
     if corpus.task != ours.task or _corpus_mismatch(corpus, ours.data) is not None:

@@ -88,7 +88,7 @@ class Report:
 
     @property
     def verdict(self) -> str:
-        """What is there and what is not, in a line."""
+        """What the store contains and what it lacks, on one line."""
         if self.ok:
             return "intact."
         parts = [f"{counted(len(self.findings), 'problem')}."]
@@ -109,7 +109,7 @@ class Report:
             self.notes.append(f"{folder}/{names[0]}: {what}; it is ignored{more}.")
 
     def as_json(self) -> dict[str, Any]:
-        """For `permafrost store verify --json`."""
+        """The report as JSON values, for `permafrost store verify --json`."""
         return {**asdict(self), "ok": self.ok}
 
 

@@ -1,4 +1,4 @@
-"""What a store holds for others, each trial's newest attempt only: its tables for other programs, or a copy of it."""
+"""Export the newest attempt of each trial in a store: as tables for other programs, or as a copy of the store."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _finite(value: Any) -> Any:
 
 
 def _keys(column: pa.ChunkedArray) -> list[str]:
-    """All keys that occur in a column of maps."""
+    """All keys that occur in the maps of a column."""
     return sorted({key for chunk in column.chunks if len(chunk) for key in pc.unique(chunk.keys).to_pylist()})
 
 

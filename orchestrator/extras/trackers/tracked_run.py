@@ -114,7 +114,7 @@ def _end_tags(trial: Row) -> dict[str, str]:
 
 
 def folder_name(text: str) -> str:
-    """A name from outside as that of one folder: letters, digits and `._+-`, no leading dot, at most 80 characters."""
+    """An untrusted name as a safe folder name: letters, digits and `._+-`, no leading dot, at most 80 characters."""
     return re.sub(r"[^A-Za-z0-9._+-]+", "-", text).lstrip(".")[:80] or "_"
 
 

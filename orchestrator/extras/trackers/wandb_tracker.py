@@ -35,7 +35,7 @@ class WandbTracker:
     """A `Tracker` that writes runs of a project, into `WANDB_DIR` or the current folder with WANDB_MODE=offline."""
 
     def __init__(self, sweep: str, project: str) -> None:
-        """Raises ConfigError: there is no API key; nobody is asked for one."""
+        """Raises ConfigError if there is no API key, as W&B would otherwise prompt for one."""
         self._is_offline = os.environ.get("WANDB_MODE") == "offline"
         if not self._is_offline and not wandb.login(prompt=False, verify=False):
             raise ConfigError("wandb: no API key. Set WANDB_API_KEY, run `wandb login`, or set WANDB_MODE=offline.")

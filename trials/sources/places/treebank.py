@@ -87,7 +87,7 @@ def _releases(name: str) -> list[str]:
 
 
 def _asked(path: str, what: str, way_out: str, read: Callable[[Any], T]) -> T:
-    """What `read` makes of a listing by the repositories' server. Raises DataError."""
+    """The result of `read` for a listing by the server of the repositories. Raises DataError."""
     url = f"{_api()}/repos/{ORGANISATION}/{path}"
     try:
         return read(get_json(url))
