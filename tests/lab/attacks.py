@@ -120,9 +120,9 @@ def plan_with(folder: Path, **trial: object) -> str:
 
 
 def gzip_bomb(folder: Path) -> str:
-    (folder / "bank").mkdir()
-    for split, pieces in (("train", 128), ("dev", 1)):
-        (folder / "bank" / f"{split}.txt.gz").write_bytes(gzip.compress(b"word" * (16 << 20), 1) * pieces)
+    write_treebank(folder / "bank")
+    (folder / "bank" / "train.conllu").unlink()
+    (folder / "bank" / "train.conllu.gz").write_bytes(gzip.compress(b"word" * (16 << 20), 1) * 128)
     return plan_with(folder)
 
 
