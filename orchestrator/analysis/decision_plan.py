@@ -3,7 +3,7 @@
 It belongs to the sweep: `goal` in its file declares it, the store keeps it with the sweep's trials, and terminal, API,
 report, pages and searches decide by it. An option that overrides a value is named in the answer.
 
-What a dev split can tell at all, however many seeds there are.
+`resolved_points` says what a dev split can tell at all, however many seeds there are.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
-FIRST_LOOK = 3  # seeds
+FIRST_LOOK = 3  # seeds at the first look
 ERROR = 0.05  # chance that a claim which is read off an end of an interval is wrong
 MIN_SAVING = 0.10  # share of a cost below which a freeze is not worth having
 
@@ -50,11 +50,11 @@ class DecisionPlan:
             else trainable parameters.
         min_saving: Share of that cost, 0 to 1, below which a freeze is not worth having. The settings that save at
             least so much are the family whose intervals hold together.
-        error: Chance that any setting of the family is recommended which truly loses more, over all looks; likewise
-            for claims to the other side.
+        error: Chance, over all looks, that some setting of the family is recommended although it truly loses more; the
+            same chance holds for claims that a setting loses more.
         most_seeds: The seeds that are planned, 2 or more, fixed before the first look; None for as many as the sweep
-            declares, which a plan that adds seeds to an earlier one writes down. Who goes on beyond them looks at a
-            price that is reserved for it (`looks`).
+            declares, which a plan that adds seeds to an earlier one writes down. Looks at further seeds use a share of
+            the error that is reserved for them (`looks`).
         min_seeds: Seeds at the first look, 2 or more.
 
     Raises:

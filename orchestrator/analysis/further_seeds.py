@@ -19,9 +19,9 @@ from orchestrator.analysis.looks import deciding_ends
 from orchestrator.analysis.rows import Floats
 from orchestrator.analysis.two_way import Estimate, shared_by_seeds, verdict
 
-MOST_SEEDS = 30  # more that are proposed: beyond it seeds are unlikely to decide
-MOST_TIMES = 10  # the sentences that are proposed: few have more at hand
-_STEP = 1.02  # the numbers of sentences that are tried
+MOST_SEEDS = 30  # most further seeds that are proposed: beyond it seeds are unlikely to decide
+MOST_TIMES = 10  # times the present sentences that are proposed at most: few users have more at hand
+_STEP = 1.02  # ratio between the numbers of sentences that are tried
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,8 @@ class Further:
             decided, None if not even `MOST_SEEDS` would.
         further_sentences: The fewest further dev sentences, with the present seeds; 0 if it is decided, None if
             `MOST_TIMES` as many would not, or if the interval is over seeds alone.
-        sentences_with_all_seeds: The fewest further dev sentences that decide together with the planned seeds;
-            likewise.
+        sentences_with_all_seeds: The fewest further dev sentences that decide together with the planned seeds; 0 and
+            None as for `further_sentences`.
     """
 
     further_seeds: int | None
@@ -93,8 +93,8 @@ def further(
 
 
 def shown_within(loss: Estimate, looks: PlannedLooks, tail: float, power: float = 0.8) -> float:
-    """The smallest tolerance that trials to come, of these expected variances, show their loss to be within with this
-    chance; infinite where they give no interval.
+    """The smallest tolerance that future trials, with these expected variances, will show their loss to be within, with
+    chance `power`; infinite if they give no interval.
     """
     _, high = _planned_ends(loss, looks, tail)
     within = float(high + np.sqrt(loss.variance) * special.ndtri(power))
@@ -121,17 +121,17 @@ def chances_within(
 
 
 def _moves(loss: Estimate, seeds: Floats, sentences: Floats) -> Floats:
-    """Standard deviation by which the mean moves until there are so many seeds and sentences."""
+    """Standard deviation of the mean's change until there are this many seeds and sentences."""
     n, n_i, items = loss.n_seeds, _scored(loss, loss.n_seeds, loss.n_sentences), _scored(loss, seeds, sentences)
     seeds_part = np.where(loss.folds > 0, _seeds_alone(loss), loss.seeds) / (1 + n * shared_by_seeds(loss.folds))
     seeds_part = seeds_part * n * (seeds - n) / seeds**2
     sentences_part = (loss.variance - _seeds_alone(loss)) * n_i * (items - n_i) / items**2
-    moves: Floats = np.sqrt(seeds_part + sentences_part)  # of a sum whose parts are independent
+    moves: Floats = np.sqrt(seeds_part + sentences_part)  # the parts are independent, so their variances add
     return moves
 
 
 def _scored(loss: Estimate, seeds: Floats, sentences: Floats) -> Floats:
-    """How many of the sentences so many seeds are scored on; of folds one each."""
+    """The number of sentences that this many seeds are scored on; with folds each seed sees one fold only."""
     share = np.where(loss.folds > 0, np.minimum(seeds, loss.folds) / np.maximum(loss.folds, 1), 1.0)
     scored: Floats = sentences * share
     return scored
@@ -144,7 +144,7 @@ def _seeds_alone(loss: Estimate) -> Floats:
 
 
 def _expected(loss: Estimate, n_seeds: Floats, n_sentences: Floats) -> Estimate:
-    """The estimate as it is expected with so many seeds, of all settings alike, and sentences; these broadcast."""
+    """The estimate that is expected with these numbers of seeds (alike for all settings) and sentences, broadcast."""
     seeds, sentences = np.broadcast_arrays(np.asarray(n_seeds, np.float64), np.asarray(n_sentences, np.float64))
     times = _scored(loss, loss.n_seeds, loss.n_sentences) / _scored(loss, seeds, sentences)
     shared = shared_by_seeds(loss.folds)
@@ -170,7 +170,7 @@ def _room(loss: Estimate, looks: PlannedLooks, tolerance: float, tail: float) ->
 
 
 def _planned_ends(loss: Estimate, looks: PlannedLooks, tail: float) -> tuple[Floats, Floats]:
-    """Both ends as a look has them; before the first one infinite."""
+    """Both ends of the interval at a look; infinite before the first look."""
     low, high = deciding_ends(loss, looks, tail)
     is_look = loss.n_seeds >= looks.first
     return np.where(is_look, low, -np.inf), np.where(is_look, high, np.inf)

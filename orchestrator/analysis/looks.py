@@ -1,25 +1,25 @@
-"""The intervals that decide: for all settings together, at every look.
+"""The intervals that decide, which hold for all settings together and at every look.
 
-**Looks.** Who adds seeds until an interval excludes what it should errs more often than at each look alone. So the
+**Looks.** Adding seeds until an interval excludes a value raises the error rate above that of a single look. So the
 error is spent over the looks (K. Lan and D. DeMets, "Discrete Sequential Boundaries for Clinical Trials", Biometrika 70
-(1983), 659-663). A sweep plans the seeds that it declares, and by these `KEPT` of the error is spent, in proportion to
+(1983), 659-663). The seeds that a sweep declares are its plan. On them `KEPT` of the error is spent, in proportion to
 the third power of the share of them that has run (J. Kim and D. DeMets, Biometrika 74 (1987), 149-154): little at
-three seeds of ten, all of it at the planned number. The rest is for whoever goes on: with I the information, of which
-`1 - I(planned) / I(now)` times the rest is spent by then, so that no number of further looks spends more.
+three seeds of ten, all of it at the planned number. The rest is for seeds beyond the plan: with I the information,
+`1 - I(planned) / I(now)` times the rest is spent by then, so that no number of further looks spends more than the rest.
 
-Information is one by the variance of the mean. More seeds shrink their own part of it, the sentences' part stays: with
-w the seeds' share of the variance at n seeds, the mean at m seeds has (w n / m + 1 - w) times the present variance.
-Means of m and of more seeds covary by the variance of the later one, with sentences as without, so the critical values
-are those of Brownian motion at the times of the information, by recursion (P. Armitage, C. McPherson and B. Rowe,
+Information is the reciprocal of the mean's variance. More seeds shrink their own part of it; the sentences' part stays.
+With w the seeds' share of the variance at n seeds, the mean at m seeds has (w n / m + 1 - w) times the present one.
+The covariance of the means of m and of more seeds is the variance of the later one, with sentences as without, so the
+critical values are those of Brownian motion at the times of the information (P. Armitage, C. McPherson and B. Rowe,
 "Repeated Significance Tests on Accumulating Data", JRSS A 132 (1969), 235-244). They are normal; their tails are then
 taken with the degrees of freedom of `two_way` (C. Jennison and B. Turnbull, "Group Sequential Methods" (2000), section
 11.5), and its guard against skewed losses. The share is that of the present look, at its 95 % bound, so that an
-interval depends on nothing but the values and the plan. Of folds it counts as 1: seeds bring further items as well.
+interval depends only on the values and the plan. With folds it counts as 1, as further seeds bring further items.
 
 **Families.** Every verdict on a loss is read off its interval, and every surface draws it: whether the loss is within a
 tolerance, beyond it, or differs from 0 at all. Each end is wrong, for any setting of the family at any look, with
-chance `error` at most: a recommendation errs to one side, so it spends the whole of it there. As the intervals hold
-together whatever the tolerance, a tolerance may also be chosen when they are known ("what each tolerance buys").
+chance `error` at most: a recommendation can be wrong on one side only, so it spends the whole error there. As intervals
+hold jointly whatever the tolerance, a tolerance may also be chosen once they are known ("what each tolerance buys").
 
 All settings get the same chance beyond each end, so small that with chance 1 - `error` all the ends on one side are
 right: from the largest of correlated normal values, carried to each setting's own degrees of freedom by its tail (a
@@ -27,11 +27,11 @@ Gaussian copula, as in T. Hothorn, F. Bretz and P. Westfall, "Simultaneous Infer
 Biometrical Journal 50 (2008), 346-363). Settings share the baseline's runs and the sentences, so their losses are
 correlated, and the correction is milder than Bonferroni's or Sidak's, which is what is left at a correlation of 0. One
 correlation stands for all pairs, their mean: it is estimated two-way like the variance, and what it owes to seeds is
-multiplied by 1 - 2 / (n_seeds - 1), as three seeds say nothing of a correlation. The settings of a family share their
+multiplied by 1 - 2 / (n_seeds - 1), as three seeds tell nothing about a correlation. Settings of a family share their
 variance over seeds as well (`two_way.moderated`).
 
-An order of tests, from the least frozen to the most, would need no correction, but what stays undecided early in the
-order would bar all behind it, and the intervals would hold for one tolerance only.
+Testing in a fixed order, from the least frozen to the most, would need no correction, but a setting that stays
+undecided would block all later ones, and the intervals would hold for one tolerance only.
 """
 
 from __future__ import annotations

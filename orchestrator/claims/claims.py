@@ -1,6 +1,6 @@
 """Which driver runs what: objects `claims/<trial_id>-<number>.json`, each created once and never changed.
 
-`searches/<sweep>-<number>.json` says likewise which driver has the search of a sweep.
+In the same way `searches/<sweep>-<number>.json` says which driver runs the search of a sweep.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _NAME = re.compile(r"(.+)-(\d{6,})\.json")
 
 
 class Claims:
-    """The claims in a folder, as one driver sees them. `refresh` looks; the rest goes by the last look.
+    """The claims in a folder, as one driver sees them. `refresh` lists them; everything else uses the last listing.
 
-    A look may be old, and is never wrong about what is free: a driver that was not present never is again, and what was
-    claimed since then cannot be created. That is why the older claims to a trial stay until it has ended.
+    An old listing is never wrong about which trials are free: a driver that was gone never comes back, and a number
+    that was claimed since cannot be created again. That is why older claims to a trial stay until it has ended.
 
     Attributes:
         others: The tokens of the other drivers at the last look.
@@ -64,20 +64,20 @@ class Claims:
         return self._newest.keys()
 
     def take(self, trial_id: str, at_least: int = 1) -> int | None:
-        """Claim the next attempt at a trial, also one's own next one.
+        """Claim the next attempt at a trial, even if this driver made the one before.
 
         Args:
             trial_id: The trial.
-            at_least: Above the number of each attempt that has rows.
+            at_least: The smallest number to take; it must exceed that of every attempt with rows.
 
         Returns:
-            Its number; None if another driver has the trial.
+            The number of the attempt; None if another driver has the trial.
 
         Raises:
             StoreError: the storage does not answer, or cannot be written.
         """
-        # If two create the same number the storage lets one: the other looks again, and finds the trial taken, or free
-        # once more because the quicker driver has ended meanwhile.
+        # If two drivers create the same number, the storage lets one succeed. The other lists again and finds the trial
+        # taken, or free once more because the quicker driver has ended meanwhile.
         while self.is_free(trial_id):
             number = max(at_least, self._newest.get(trial_id, 0) + 1)
             if self._folder.create(_name(trial_id, number), _content(self._membership.token, trial_id, number)):
@@ -94,8 +94,8 @@ class Claims:
     def delete(self, ended: Mapping[str, int]) -> None:
         """Delete the claims to trials that this driver has ended and whose rows are committed, up to that attempt.
 
-        A later one is of a driver that took the trial over, or resumes it: without it a third driver could use that
-        number, too.
+        A later claim belongs to a driver that took the trial over or resumes it; without it a third driver could use
+        the same number.
 
         Raises:
             StoreError: the storage does not answer.
@@ -133,15 +133,15 @@ def hold_search(store: Storage, membership: Membership, sweep: str) -> None:
 def drive(
     store: Storage, sweep: str, *, is_search: bool, say: Callable[[str], None], check_store: Callable[[], None]
 ) -> Iterator[Membership]:
-    """Be a driver of a sweep while the block runs: beside others, but for a search, or where nobody can claim.
+    """Be a driver of a sweep while the block runs. Others may drive it too, except a search or a store without claims.
 
-    A driver that is alone removes files that killed ones were writing.
+    A driver that is alone removes files that killed drivers left half written.
 
     Args:
-        say, check_store: As of `join`.
+        say, check_store: As in `join`.
 
     Raises:
-        BusyStoreError: another driver has the search, or a store without claims.
+        BusyStoreError: another driver runs the search, or works on a store that cannot hold claims.
         StoreError: the storage does not answer, or cannot be written.
     """
     can_claim = store.honours_create()

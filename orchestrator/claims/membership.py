@@ -153,8 +153,8 @@ class Membership:
     """The presence of this process in a store, and the others as it watches them.
 
     Attributes:
-        token: Identifies it; that of its claims.
-        timing: As it joined.
+        token: A random id of this presence, which its claims carry.
+        timing: The intervals, in seconds, that it joined with.
     """
 
     def __init__(
@@ -180,14 +180,14 @@ class Membership:
 
     @property
     def alone(self) -> int | None:
-        """While nobody else was present at the last heartbeat, a number: another one after each company.
+        """A number if no other driver was present at the last heartbeat, a new one each time others were; else None.
 
-        One that has come since then deletes no claim before this one knows of it (`is_known`).
+        A driver that has come since then deletes no claim before this one knows of it (`is_known`).
         """
         return self._n_companies if self._is_alone and self.is_sure else None
 
     def is_known(self) -> bool:
-        """Whether all that were present when this one came have listed it since, or are gone. Raises StoreError."""
+        """Whether all drivers that were present when this one joined have listed it or are gone. Raises StoreError."""
         if self._unaware:  # whoever deletes a heartbeat has written and listed after it
             standing = {name for names in present(self._folder).values() for name in names}
             self._unaware = {token: name for token, name in self._unaware.items() if name in standing}

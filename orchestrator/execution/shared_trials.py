@@ -20,8 +20,8 @@ class End:
     """How an attempt at a trial ended.
 
     Attributes:
-        error: One line, or a traceback; None if it has none.
-        is_here: Whether this launch made the attempt, and no other driver.
+        error: The error as one line or a traceback; None if there was none.
+        is_here: Whether this launch made the attempt, rather than another driver.
     """
 
     spec: TrialSpec
@@ -31,14 +31,14 @@ class End:
 
 
 class SharedTrials:
-    """What a driver knows of the trials of a store: which it may run, and which have ended. Not for several threads.
+    """What a driver knows about the trials of a store: which it may run, and which have ended. Not thread-safe.
 
     Two rules make that exact, whatever happens between their steps:
 
-    - Rows are read, then claims are listed. A trial with a new ended attempt and without a claim has ended for good, as
-      a claim is deleted only after the row that ends its trial is committed.
-    - A trial is claimed, then rows are read. If the claim was free because the trial has just ended, its row is there.
-      One that is alone has read them already: whoever has come meanwhile leaves its claims until this one knows of it.
+    - Rows are read before claims are listed. A trial with a new ended attempt and without a claim has ended for good,
+      as a claim is deleted only after the row that ends its trial is committed.
+    - A trial is claimed before rows are read. If the claim was free because the trial has just ended, its row is there.
+      A driver that is alone need not read again: one that has joined since keeps its claims until this one knows of it.
     """
 
     def __init__(
@@ -48,8 +48,8 @@ class SharedTrials:
         numbers: Mapping[str, int],
         lost: Collection[tuple[str, int]] = frozenset(),
     ) -> None:
-        """`numbers` are those of each trial's next attempt, if that is not 1, as of the start of this launch: it or a
-        later one ends the trial for this launch, whoever makes it. `lost` are completed attempts that have lost rows.
+        """`numbers` holds the number of each trial's next attempt at the start of this launch, if it is not 1: that one
+        or a later one, by any driver, ends the trial. `lost` are completed attempts that have lost rows.
         """
         self._membership, self._numbers, self._lost = membership, dict(numbers), lost
         self._claims = Claims(store.at(CLAIMS), membership)
@@ -93,7 +93,7 @@ class SharedTrials:
     def new_ends(self) -> list[End]:
         """Trials that were wanted here and that other drivers have ended, each once. Raises as `next` does.
 
-        Looks at first, and as long as trials are waited for: as often as others may end where nothing else is to do.
+        It looks on the first call, and as long as other drivers have trials; more often if there is nothing else to do.
         """
         every_s = self._membership.timing.poll_s if self._is_waiting else self._membership.timing.beat_s
         now_s = self._membership.timing.now()
@@ -104,7 +104,7 @@ class SharedTrials:
         return [self._end(self._elsewhere.pop(trial_id), state) for trial_id, state in ended.items()]
 
     def ends(self, specs: Iterable[TrialSpec]) -> list[End]:
-        """Those trials of which other drivers have ended attempts since the start of this launch, as it last saw."""
+        """How trials ended whose attempts other drivers have ended since this launch started, as of the last look."""
         states = ((spec, *self._ended.get(spec.trial_id, (0, None))) for spec in specs)
         return [
             self._end(spec, state)
@@ -119,16 +119,16 @@ class SharedTrials:
         """Look at trials that other drivers had.
 
         Returns:
-            Those that have ended, with their state, and those that nobody has any more.
+            The trials that have ended, with their states, and those that no driver has any more.
 
         Raises:
-            RemovedError: others counted this driver as ended.
+            RemovedError: another driver took this one for dead and removed it.
             StoreError: the storage does not answer.
         """
         self._membership.check()  # a driver that was removed must not claim
         self._read_rows()
         self._claims.refresh()
-        if not self._claims.others:  # then nobody needs the claims that drivers have left to what is complete
+        if not self._claims.others:  # so claims that drivers have left on complete trials are of no use
             ended_here = {i: self._ended[i] for i in self._claims.claimed if i in self._ended}
             self._claims.delete({i: attempt for i, (attempt, state) in ended_here.items() if state is State.COMPLETED})
         ended, free = dict[str, State](), list[str]()

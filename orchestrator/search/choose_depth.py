@@ -1,20 +1,20 @@
-"""`goal: choose_depth`: which trials come next where the deepest freeze within a tolerance is asked for.
+"""`goal: choose_depth`: choose the next trials of a search for the deepest freeze within a tolerance.
 
-A policy over the one decision (`analysis.decide`), which alone says what is true. The intervals of that hold for all
-freezes worth having together, at every look and whatever is run when, so any policy may decide what to run next, and a
-freeze that stays undecided bars no other.
+This is a policy on top of the decision (`analysis.decide`), which alone says what has been shown. Its intervals hold
+jointly for all freezes worth having, at every look and in whatever order trials run. So any policy may choose what runs
+next, and a freeze that stays undecided does not block another one.
 
-This one first runs the first look's seeds of depths that span the encoder (`spread`), seed by seed and the cheapest
-first: a curve. Then seeds go to the freeze that saves most of those with a fair chance to be shown: if it is shown,
-none that saves less is needed, and if not, its baselines serve the next one. Where no chance is fair, chance times what
-is saved beyond the present choice, for its price, decides. A depth without seeds is given a chance between those beside
-it. Where a time is given, the search goes on until it is over or nothing is open: then depths that have no seeds get
-theirs, and last come freezes with hardly a chance.
+The policy first runs a curve: the seeds of the first look for depths that span the encoder (`spread`), seed by seed and
+the cheapest first. Then seeds go to the freeze that saves most among those with a fair chance to be shown: if it is
+shown, none that saves less is needed; if not, its baseline runs serve the next one. If no chance is fair, the order is
+by chance times the saving beyond the present choice, divided by the price. A depth without seeds gets a chance between
+those of its neighbours. With a time limit the search goes on until the time is over or nothing is open: then depths
+without seeds get theirs, and freezes with hardly a chance come last.
 
-How often searches err and what they spend, `tests/orchestrator/search/test_choose_depth.py` simulates.
+`tests/orchestrator/search/test_choose_depth.py` simulates how often searches err and what they spend.
 
-What no margin holds is a bad seed so rare that the first seeds do not show it, and not bad enough to count as a
-collapse. All losses equal are no certainty: on a small dev set they are frequent, and nothing is shown by them.
+No margin protects against a bad seed that is too rare to appear among the first ones and not bad enough to count as a
+collapse. Equal losses under all seeds are no certainty either: they are frequent on a small dev set and show nothing.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ class Budget:
     """What may still be spent.
 
     Attributes:
-        seconds: Of all slots together; None where no time was given, and the search is to be short.
-        trials: None for no limit.
-        of_trial: Seconds that a trial takes, the baseline's, then each candidate's; empty where nothing is known.
+        seconds: Seconds that are left, summed over all slots; None if no time was given: the search then stays short.
+        trials: Number of trials that are left; None for no limit.
+        of_trial: Seconds that a trial takes: the baseline's, then each candidate's; empty if unknown.
     """
 
     seconds: float | None = None
@@ -71,14 +71,14 @@ def wants(
     expected: Sequence[float],
     budget: Budget = Budget(),
 ) -> list[Want]:
-    """What to run next, in this order; a caller takes as many as it has room for. Empty at the end of the search.
+    """The pairs to run next, in order; a caller takes as many as it has room for. Empty at the end of the search.
 
-    The first has chance 1. Seeds are not run twice: what runs already is among them, and skipped by the caller. The
-    same arguments give the same answer, whatever came first.
+    The first has chance 1. Pairs that run already are listed too, and the caller skips them, so no seed runs twice. The
+    result depends on the arguments alone, not on earlier calls.
 
     Args:
-        decision: What is decided so far; a row of its table for each freeze, from the least frozen to the most.
-        tried: The seeds of each freeze whose pair has ended, whatever became of it.
+        decision: The decision so far, whose table has a row for each freeze, from the least frozen to the most.
+        tried: The seeds of each freeze whose pair of runs has ended, in whatever way.
         seeds: The order in which seeds are taken, fixed before any was run.
         expected: The share of the cost that each freeze is expected to save, before that is measured.
         budget: What may still be spent.
@@ -94,7 +94,7 @@ def why(decision: Decision, tried: Sequence[Collection[int]], seeds: Sequence[in
 
 
 def spread(n: int) -> list[int]:
-    """Freezes of `n`, from the least frozen to the most, that span them: the ends and the thirds."""
+    """Indices of the freezes that span `n` of them, from the least frozen to the most: both ends and the thirds."""
     return sorted({round(share * (n - 1)) for share in SPREAD}) if n else []
 
 
@@ -150,7 +150,7 @@ class _Search:
         return "open" if self.wants() else "hopeless"
 
     def _curve(self, freezes: Sequence[int]) -> list[tuple[int, int]]:
-        """The first looks of these freezes, seed by seed and the cheapest first: the most frozen, if nobody knows."""
+        """The pairs of these freezes' first looks, seed by seed, the cheapest first (the most frozen, if unknown)."""
         cheap = sorted(freezes, key=lambda i: (self._seconds(i), -i))
         missing = [
             (tried, place, i, seed)  # seeds tried, not losses: one without a loss is no reason to stay at a freeze
@@ -161,7 +161,7 @@ class _Search:
         return [(i, seed) for _, _, i, seed in sorted(missing)]
 
     def _targets(self) -> list[int]:
-        """The open freezes that can have further seeds: fair chances first, the most saving of them, then by gain."""
+        """The open freezes with seeds left: first those with a fair chance, by falling saving, then others by gain."""
         can = [i for i in self._open if self._further(i)]
         fair = {i: self._savings[i] if self._chance(i) >= FAIR else 0.0 for i in can}
         return sorted(can, key=lambda i: (-fair[i], -self._gain(i), -self._chance(i), -i))
@@ -172,7 +172,7 @@ class _Search:
         return self._chance(i) * (self._savings[i] - self._least) / sum(prices)
 
     def _price(self, i: int, seed: int) -> float:
-        """Seconds of a pair, or trials; the baseline's is free where it has run."""
+        """The price of a pair in seconds, or in trials if times are unknown; a baseline that has run costs nothing."""
         has_run = any(seed in of_freeze for of_freeze in self._tried)
         return self._seconds(i) + (0.0 if has_run else self._seconds(-1))
 
@@ -181,7 +181,7 @@ class _Search:
         return self._budget.of_trial[i + 1] if self._budget.of_trial else 1.0
 
     def _further(self, i: int) -> list[tuple[int, int]]:
-        """The next seeds of a freeze, each with how many losses there are with it, as far as the budget goes."""
+        """The next seeds of a freeze that the budget allows, each with the number of losses once it has run."""
         budget, affordable = self._budget, list[tuple[int, int]]()
         seconds = math.inf if budget.seconds is None or not budget.of_trial else budget.seconds
         trials = math.inf if budget.trials is None else budget.trials
@@ -194,11 +194,11 @@ class _Search:
         return affordable
 
     def _missing(self, i: int) -> list[tuple[int, int]]:
-        """Seeds not run, each with how many losses there are with it if none before it is left out."""
+        """The seeds that have not run, each with the number of losses once it and those before it have run."""
         return list(enumerate((seed for seed in self._seeds if seed not in self._tried[i]), self._n[i] + 1))
 
     def _still_open(self, i: int, count: int) -> float:
-        """Chance that a loss is needed as its `count`th: that the looks before leave the freeze open."""
+        """The chance that a freeze's `count`th loss is needed, as the looks before it leave the freeze open."""
         if count - 1 <= max(self._n[i], self._decision.looks.first - 1):
             return 1.0
         return 1 - self._chance_by(i, count - 1)
@@ -211,7 +211,7 @@ class _Search:
         return self._chance_by(i, further[-1][0]) if further else 0.0
 
     def _chance_by(self, i: int, count: int) -> float:
-        """Chance to be shown by the look at `count` losses; of an unseen depth between those beside it."""
+        """The chance to be shown by the look at `count` losses; for an unseen depth, one between its neighbours'."""
         n, chances = self._n[i], self._later(i)
         if chances and n < count <= len(chances) + n:
             return chances[count - n - 1]
