@@ -34,7 +34,7 @@ class Access:
         host: The address or name it is bound to; `localhost` is 127.0.0.1.
         port: 0 takes any free port.
         token: What a visitor must present; None needs a loopback address.
-        token_is_new: Whether nobody knows the token yet, so that the address that is printed has it.
+        token_is_new: Whether the token was just made, so that the printed address has to contain it.
         trusted_hosts: Further names in `Host` headers, besides the loopback names and `host`.
         url_prefix: The path below which visitors find it, as `/user/ana/proxy/8050`; empty for what a proxy on this
             machine says in `X-Forwarded-Prefix`.

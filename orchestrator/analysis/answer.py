@@ -43,15 +43,15 @@ _PRINTED = (
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """What to freeze at one train size: what was decided, and where.
+    """The answer to what to freeze for one corpus, model and train size.
 
-    `as_json` has its values by name, as `permafrost answer --json` prints them. Losses are in points.
+    `as_json` holds its values by name, as `permafrost answer --json` prints them. Losses are in points.
 
     Attributes:
-        decided_by: What was decided.
-        task, corpus, model, train_size: Of the trials.
-        setup: Settings in which answers of one corpus, model and train size differ; mostly empty.
-        specs: A spec of each setting by its cell, as far as they are known.
+        decided_by: The decision that the answer states.
+        task, corpus, model, train_size: Those of the trials.
+        setup: Settings in which answers of one corpus, model and train size differ; usually empty.
+        specs: One spec of each setting, by cell, as far as they are known.
     """
 
     decided_by: Decision = field(repr=False)
@@ -117,7 +117,7 @@ class Answer:
 
     @property
     def about(self) -> str | None:
-        """Label of the setting that the figures are of: the recommended one, else the one that the sentence names as
+        """Label of the setting that the figures describe: the recommended one, or else the one that the sentence calls
         nearest to a decision; None before a pair of runs has ended.
         """
         subject = self.decided_by.subject
@@ -125,7 +125,7 @@ class Answer:
 
     @property
     def loss(self) -> float | None:
-        """Mean loss of that setting in points; None, here and below, where it is not known."""
+        """Mean loss of that setting in points. Here and below, None means unknown."""
         return self._figure("loss")
 
     @property

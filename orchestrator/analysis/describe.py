@@ -34,10 +34,10 @@ _EQUAL = 1e-12  # a spread below this share of the largest value is the rounding
 
 
 class Moments(NamedTuple):
-    """Of each group, arrays of one length; NaN where a group has too few values.
+    """Counts, means and deviations by group, as arrays of one length; NaN if a group has too few values.
 
     Attributes:
-        std: With n - 1; exactly 0 where all values are equal but for rounding.
+        std: Divides by n - 1; exactly 0 if all values are equal except for rounding.
     """
 
     n: Floats
@@ -110,7 +110,7 @@ _LOG = "t on the logarithmic scale"
 
 
 class Summary(NamedTuple):
-    """Of one sample; `std` divides by n - 1. NaN where there are too few values."""
+    """Summary of one sample; `std` divides by n - 1. NaN if there are too few values."""
 
     n: int
     mean: float

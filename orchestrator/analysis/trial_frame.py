@@ -1,10 +1,9 @@
-"""The tidy frame that every analysis takes: one row a trial, with its cell, its seed and what it measured.
+"""The tidy frame that every analysis takes: one row per trial, with its cell, its seed and what it measured.
 
-Each setting at its own best learning rate: a frozen model often wants a higher one, so one for all depths is a bias.
-
-The rates of a setting are compared on the first seeds of the sweep, by their mean dev score, and the answer is made
-from the other seeds alone: what chose a rate takes no part in what it is judged by. The baseline has its own best rate,
-too, and all settings are paired with it.
+`at_best_rate` keeps each setting at its own best learning rate, as a frozen model often needs a higher one, so that a
+single rate for all depths would bias the comparison. The rates of a setting are compared by mean dev score on the first
+seeds of the sweep, and the answer uses the other seeds only: no run both chooses a rate and judges it. The baseline
+also gets its own best rate, and all settings are paired with it.
 """
 
 from __future__ import annotations
@@ -23,16 +22,16 @@ from orchestrator.config.quantities import counted
 from trials.record import MEASURED, MEMORY, TRAINING_COST
 from trials.spec import TrialSpec
 
-FEW = 5  # seeds of a sweep, below which one of them chooses
+FEW = 5  # in a sweep with fewer seeds, one of them chooses the rates instead of two
 
 
 def at_best_rate(frame: pd.DataFrame, specs: Mapping[str, TrialSpec], n_seeds: int | None = None) -> pd.DataFrame:
-    """The trials of each setting at its best rate, under the seeds that did not choose it.
+    """The trials of each setting at its best rate, with the seeds that did not choose the rate.
 
-    `setup` says which rates were chosen, and on which seeds; `baseline` is the one at its best rate.
+    `setup` says which rates were chosen, and on which seeds; `baseline` is the baseline at its best rate.
 
     Args:
-        frame: As of `trial_frame`.
+        frame: A frame as `trial_frame` returns it.
         specs: A spec of each cell.
         n_seeds: How many of the first seeds choose; None for two, or one where the sweep has fewer than five.
 

@@ -19,8 +19,8 @@ document are all alike: CR2 of R. Bell and D. McCaffrey ("Bias Reduction in Stan
 Multi-Stage Samples", Survey Methodology 28 (2002), 169-181), whose working model has independent sentences. With equal
 sizes both are t with one degree of freedom less than there are documents.
 
-Three to ten seeds know their variance badly, and the freezes of one question vary alike over seeds. So the variance
-over seeds of K settings is moderated (`moderated`): drawn towards what they have in common with the weight of
+Three to ten seeds give a poor estimate of their variance, and the freezes of one question vary alike over seeds. So the
+variances over seeds of K settings are moderated (`moderated`): shrunk towards a common value with the weight of
 `PRIOR_DF` further seeds (G. Smyth, "Linear Models and Empirical Bayes Methods for Assessing Differential Expression",
 Statistical Applications in Genetics and Molecular Biology 3 (2004)). With d = n - 1 and r the mean correlation of their
 losses over seeds, at least `LEAST_ALIKE`:
@@ -34,9 +34,9 @@ and nu degrees of freedom in place of n - 1. A setting that varies more than the
 FreezeBench the prior has 17 degrees of freedom or more among freezes worth having; the losses correlate by 0.49. With
 one setting all of this is the formula above.
 
-With cross-validation every seed is scored on one of F folds. Items of two folds are independent; what further seeds do
-not bring down is that train sets overlap, which is only in the seeds' own part. With T the variance of the losses of n
-seeds, W that of the items of a fold, of which it has m, r_f the seeds that are scored on fold f:
+With cross-validation every seed is scored on one of F folds. Items of two folds are independent. Train sets overlap, a
+dependence in the seeds' own part only, which further seeds do not reduce. With T the variance of the losses of n
+seeds, W the variance of the m items of a fold, and r_f the number of seeds that are scored on fold f:
 
     A  = max(0, mean over the settings of T - W / m)       Vi = sum over folds of (r_f / n)^2 var_i(mean_s x) / m
     P  = A (1 / n + 1 / (F - 1))       E = W / m (1 / n + 1 / (F - 1))       Vs~ = P + E       V = Vs~ + (Vi - E)
@@ -50,8 +50,8 @@ by chance in many sweeps: with P^2 / D in their place, 7 to 9 % of sweeps are wr
 estimated is the loss on these examples. Where only the loss of each seed is known, W counts as 0, and V is that of
 Nadeau and Bengio; it is not pooled.
 
-Losses of seeds may be skewed: a bad seed loses much, a good one gains little, and the samples that mislead are those
-without a bad seed. The upper end lies
+Losses of seeds may be skewed: a bad seed loses much and a good one gains little, so that samples without a bad seed
+mislead. The upper end lies
 
     J + GUARD t_nu (ratio - 1) (U - E) / (V - Vs~ + U)
 
@@ -80,25 +80,25 @@ from scipy import special
 from orchestrator.analysis.rows import ROUNDING, Codes, Floats
 from orchestrator.config.quantities import counted
 
-PRIOR_DF = 8.0  # degrees of freedom that what the settings have in common is worth
-LEAST_ALIKE = 0.5  # least correlation of losses over seeds that is reckoned with: few seeds show little of it
+PRIOR_DF = 8.0  # degrees of freedom that the common variance of the settings is worth
+LEAST_ALIKE = 0.5  # smallest correlation of losses over seeds that is assumed, as few seeds show little of it
 ODD = 0.95  # level at which a setting varies more over seeds than the others do, and keeps its own variance
 GUARD = 0.3  # share of what exponential losses need beyond Student's distance
 SKEWNESS = 1.0  # largest skewness of the seeds' losses for which the correction is enough
-PRIOR_SD = 10.0  # points: of losses, as known before any run
-_LONGEST = 2.0  # times Student's distance
+PRIOR_SD = 10.0  # points: standard deviation of the prior for losses
+_LONGEST = 2.0  # times Student's distance, which Johnson's correction may reach at most
 _EQUAL = 1e-12  # a standard error below this share of the largest value is the rounding of equal values
 
 RangesOver = Literal["seeds and sentences", "seeds (on this dev set)"]
-_LEAST_OWN = 0.1  # of the variance of one fold's losses: the seeds' own part that degrees of freedom reckon with
+_LEAST_OWN = 0.1  # smallest share of a fold's variance that is taken for the seeds' own in degrees of freedom
 _BOUND = 0.75  # level of the upper bound (normal values' chi squared) of the seeds' part, for its share in V
 
 Verdict = Literal["shown to lose at most the tolerance", "shown to lose more", "not decided"]
 WITHIN: Verdict = "shown to lose at most the tolerance"
 BEYOND: Verdict = "shown to lose more"
 
-_SEEDS = (2, 3, 4, 5, 6, 7, 8, 10, 12, 15, 20, 30, 60)  # of the rows of the table
-_TAILS = (0.05, 0.025, 0.01, 0.005, 0.0025, 0.001, 0.0001)  # of its columns, beyond one end
+_SEEDS = (2, 3, 4, 5, 6, 7, 8, 10, 12, 15, 20, 30, 60)  # seeds, by row of the table
+_TAILS = (0.05, 0.025, 0.01, 0.005, 0.0025, 0.001, 0.0001)  # chance beyond one end, by column
 _RATIOS = np.array([
     (3.33, 3.45, 3.53, 3.56, 3.57, 3.55, 3.47),  # 2
     (2.69, 2.88, 3.08, 3.19, 3.28, 3.38, 3.55),  # 3
@@ -117,7 +117,7 @@ _RATIOS = np.array([
 
 
 class Estimate(NamedTuple):
-    """Estimated mean losses with their variances; arrays of one shape, a value a setting.
+    """Estimated mean losses with their variances; arrays of one shape, with one value per setting.
 
     NaN where there are too few seeds; `variance` is 0 where all values are equal but for rounding.
 
@@ -162,14 +162,14 @@ class Estimate(NamedTuple):
 
     @property
     def seeds_share(self) -> Floats:
-        """(settings,) share of the seeds in the variance, 0..1; NaN without variance."""
+        """(settings,) the seeds' share of the variance, 0..1; NaN if the variance is 0."""
         with np.errstate(invalid="ignore", divide="ignore"):
             with_folds = (self.seeds - self.both) / np.where(self.variance > 0, self.variance, np.nan)
         share: Floats = np.where(self.folds > 0, with_folds, self._share(self.seeds))
         return share
 
     def seeds_bound(self, level: float) -> Floats:
-        """(settings,) upper bound of the seeds' part of the variance at this level, as of normal losses."""
+        """(settings,) upper bound, at this level, of the seeds' part of the variance, for normal losses."""
         nu = self.seeds_df
         with np.errstate(invalid="ignore", divide="ignore"):
             bound: Floats = self.seeds * nu / special.chdtri(nu, level)
@@ -190,7 +190,7 @@ class Estimate(NamedTuple):
         return square
 
     def items_term(self) -> Floats:
-        """(settings,) the sentences' term of Satterthwaite's formula: what `df` leaves beside that of the seeds."""
+        """(settings,) the sentences' term of Satterthwaite's formula: what `df` implies beyond the seeds' term."""
         with np.errstate(invalid="ignore", divide="ignore"):
             rest: Floats = np.maximum(self.variance**2 / self.df - self.seeds_term(), 0)
         return rest
@@ -247,7 +247,7 @@ def shared_by_seeds(folds: Floats) -> Floats:
 
 
 def seed_means(losses: Floats) -> Floats:
-    """(..., seeds) the loss of each seed from (..., seeds, items), of which NaN stands for those of other folds."""
+    """(..., seeds) the loss of each seed, from (..., seeds, items) with NaN for the items of other folds."""
     if losses.size == 0:  # before a pair has ended
         return np.full(losses.shape[:-1], np.nan)
     is_scored = ~np.isnan(losses)
@@ -256,7 +256,7 @@ def seed_means(losses: Floats) -> Floats:
 
 
 def item_losses(losses: Floats, documents: Codes | None = None, words: npt.ArrayLike | None = None) -> Floats:
-    """(seeds, sentences), or (seeds, documents) where these are known, from (seeds, sentences); the means stay.
+    """(seeds, sentences), or (seeds, documents) if these are known, from (seeds, sentences), with the same means.
 
     A mean over words, or over the sentences of a few documents, is a ratio of two sums, and both vary with the sample.
     Its linear form takes from each numerator what the denominator alone explains, x - L (w / mean w - 1): else the

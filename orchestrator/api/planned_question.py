@@ -1,10 +1,10 @@
-"""What `choose` will run: the question agreed on, how much of it fits the time, learning rates that are tried first,
-its plan and forecast, and the files that it writes.
+"""Plan what `choose` will run: the question agreed on, how much of it fits the time, the learning rates that are tried
+first, the plan and its forecast, and the files that are written.
 
-How much fits follows from one forecast. A first answer takes a curve of depths, and five seeds of nothing frozen and of
-the two depths within it (`first_answer`). Train is cut, if at all, so that a first answer fits; where not even
-`FEWEST` items leave room for it, a person is asked for more time, and with nobody to ask two depths run, not all.
-Seeds are planned before the first loss is seen, from times alone, which say nothing of losses: this costs no error.
+One forecast decides how much fits. A first answer takes a curve of depths, and five seeds of nothing frozen and of the
+two depths within it (`first_answer`). If train has to be cut, it is cut so that a first answer fits. If even `FEWEST`
+items leave no room for one, the user is asked for more time; without a terminal two depths run instead of all. The
+number of seeds is fixed before any loss is seen, from times alone, which tell nothing about losses: it costs no error.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ if TYPE_CHECKING:
     from orchestrator.forecast.pilot import Pilots
 
 SPARE = 0.9  # share of the time that is planned, so that a sweep still ends in it if the forecast is a little low
-PILOTS = 3  # shapes that are timed; those between are told from them, as the time is for the curve
+PILOTS = 3  # shapes that are timed; the others are interpolated, as the time is better spent on the curve
 FEWEST = 100  # train items; fewer say little about a freeze
-FEWEST_SEEDS, MOST_SEEDS = 5, 15  # that are planned
-_BESIDE_PAIRS = 10  # trials of a curve that a plan spends beside the pairs that decide
+FEWEST_SEEDS, MOST_SEEDS = 5, 15  # bounds on the planned seeds
+_BESIDE_PAIRS = 10  # trials of the curve that a plan spends in addition to the pairs that decide
 _TRIES = 2  # how often a part of train is tried: fewer items may take more epochs
 
 
@@ -84,8 +84,8 @@ class TimedPlan(NamedTuple):
     """A question as it would run, and how long that takes.
 
     Attributes:
-        first_s: Median seconds until a first answer; 0 where its trials have run, None where nobody knows.
-        n_first: Trials of a first answer.
+        first_s: Median seconds until a first answer; 0 if its trials have run, None if unknown.
+        n_first: Number of trials of a first answer.
     """
 
     question: Question
@@ -96,11 +96,11 @@ class TimedPlan(NamedTuple):
 
     @property
     def n_train(self) -> int:
-        """Train items."""
+        """The number of train items of the largest trial."""
         return max((spec.train_size for spec in self.plan.trials), default=0)
 
     def fits(self, seconds: float) -> bool:
-        """Whether a first answer comes in that time, as far as anybody knows."""
+        """Whether a first answer is forecast within that time; True if no forecast is possible."""
         return self.first_s is None or self.first_s <= seconds
 
     def trials_in(self, seconds: float) -> int | None:
@@ -110,7 +110,7 @@ class TimedPlan(NamedTuple):
 
 @dataclass(frozen=True)
 class TimeBudget:
-    """Shares out the time of a launch; `pilots` are timed where no trial of the store tells how long a step takes."""
+    """Shares out the time of a launch; `pilots` are timed if no trial in the store tells how long a step takes."""
 
     folder: Path
     launch: Launch
@@ -118,10 +118,10 @@ class TimeBudget:
     pilots: Pilots
 
     def fit(self, options: ChooseOptions, question: Question) -> tuple[ChooseOptions, TimedPlan]:
-        """As much of the question as fits, with the options that a person may have changed for it.
+        """As much of the question as fits the time, and the options, which the user may have changed to make it fit.
 
         Raises:
-            RefusedError: Its sweep file is there and was edited.
+            RefusedError: The question's sweep file exists and was edited.
         """
         kept = SweepFile(self.folder / f"{question.name}.yaml")
         if kept.asks_alike(question.command):

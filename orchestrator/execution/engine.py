@@ -87,7 +87,7 @@ class Engine(ABC):
 
     Attributes:
         hourly: The price of one hour of one trial, at most.
-        dashboard: Address of a page that shows what it does; empty for none.
+        dashboard: Address of a page that shows what the engine does; empty if there is none.
     """
 
     hourly: float

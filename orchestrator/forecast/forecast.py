@@ -212,7 +212,7 @@ def expected_s(spec: TrialSpec, timed: Sequence[TrialTime]) -> float | None:
 
 
 def scheduled_s(seconds: Iterable[float], slots: int) -> float:
-    """Seconds until the last trial ends, of those of each and so many at a time.
+    """Seconds until the last trial ends, from the seconds of each trial and how many run at a time.
 
     Each starts on the slot that is free first, in the order of the sweep; Graham (1966) bounds the gain of any other.
     """
@@ -250,7 +250,7 @@ def _timing(row: Mapping[str, Any], stored: str) -> TrialTime | None:
 
 
 def _pass_s(passes: float, timed: Sequence[TrialTime]) -> float:
-    """Seconds of a pass in a shape of so many a train item.
+    """Seconds of one pass in a shape with this many passes per train item.
 
     Those of an item are linear in passes between the medians of shapes that were timed, in proportion outside of them.
     """

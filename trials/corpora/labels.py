@@ -90,7 +90,7 @@ def _spelled(item: Item, spellings: Mapping[str, str]) -> Item:
 
 
 def _visible(label: str) -> str:
-    """A label without marks that nobody sees and with plain spaces, none at its ends."""
+    """A label without invisible characters, with plain spaces and none at its ends."""
     marked = "".join(c for c in label if unicodedata.category(c) != "Cf")
     return " ".join(marked.split())
 
@@ -144,7 +144,7 @@ def _refuse_twins(name: str, counts: Mapping[str, int], spellings: Mapping[str, 
 def _is_none(
     name: str, label: str, train: Mapping[str, int], splits: Mapping[str, Sequence[Item]], *, regression: bool
 ) -> bool:
-    """Whether a label says that there is none. Raises UnclearError: nobody can tell."""
+    """Whether a label means that there is none. Raises UnclearError: it cannot be told."""
     others = {other for other in train if other not in _NONE or other == "-1" != label}
     share = train.get(label, 0) / (sum(train.values()) or 1)
     if label in ("", REJECTED) or regression:

@@ -135,7 +135,7 @@ class CudaGpus:
         notes: What else is to be said: of each that cannot be used, and of a CUDA_VISIBLE_DEVICES beyond what is there.
         warnings: torch's own warnings, without their places in its source.
         torch: Its version, and `cuda` that of CUDA that it was built for; empty for a build without.
-        silent: Whether torch did not answer, so that nobody knows what there is.
+        silent: Whether torch did not answer, so that it is unknown which GPUs there are.
     """
 
     found: tuple[Gpu, ...] = ()

@@ -15,8 +15,8 @@ class CheckpointTimes:
     """When a running trial saves checkpoints; by default never.
 
     Attributes:
-        epochs: At the first evaluation after so many epochs; None for never by epochs.
-        seconds: After so many seconds, inside an epoch if need be; None for never by time.
+        epochs: A checkpoint is due at the first evaluation after this many epochs; None for never by epochs.
+        seconds: A checkpoint is due after this many seconds, even within an epoch; None for never by time.
         share: At every evaluation, as long as saving takes at most this share of the time; None for never.
     """
 
@@ -32,8 +32,8 @@ class CheckpointSpec(Frozen):
     """When a running trial saves checkpoints; not part of its identity.
 
     Attributes:
-        epochs: At the first evaluation after so many epochs.
-        minutes: After so many minutes, also within an epoch.
+        epochs: Save one at the first evaluation after this many epochs.
+        minutes: Save one after this many minutes, even within an epoch.
         auto: At every evaluation, while that takes at most a twentieth of the time, and every two minutes.
     """
 
