@@ -14,7 +14,7 @@ from typing import Any
 
 import pandas as pd
 
-from orchestrator.analysis.answer import Answer, questions, setting_rows, with_each_saving
+from orchestrator.analysis.answer import Answer, questions, saved_shares, setting_rows, with_shares
 from orchestrator.analysis.decide import decide
 from orchestrator.analysis.freeze_names import strip_and_word
 from orchestrator.api import answer, open_store
@@ -338,7 +338,7 @@ def _settings_against(frame: pd.DataFrame, baseline: str) -> Iterator[Row]:
     for cell in frame["cell"].unique():
         if cell != baseline:
             rows = frame[frame["cell"].isin((cell, baseline))].assign(baseline=baseline)
-            yield from setting_rows(with_each_saving(decide(rows), rows))
+            yield from setting_rows(with_shares(decide(rows), saved_shares(rows)))
 
 
 def _half_row(corpus: str, size: int, strip: str, row: Row, against: Row | None) -> str:

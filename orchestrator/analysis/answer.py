@@ -339,7 +339,9 @@ def answers(
     Raises:
         ValueError: As of `decide.decide`.
     """
-    found = [answer_to(rows, specs, decide(rows, plan, budget=budget, value=value)) for rows in questions(frame)]
+    shares = saved_shares(frame)  # of all questions at once
+    decided = ((rows, decide(rows, plan, budget=budget, value=value)) for rows in questions(frame))
+    found = [answer_to(rows, specs, decision, shares) for rows, decision in decided]
     return sorted(found, key=lambda answer: not answer.decided)  # stable: sizes stay in order
 
 
@@ -351,11 +353,13 @@ def questions(frame: pd.DataFrame) -> Iterator[pd.DataFrame]:
         yield frame[frame.index.isin(rows.index) | (frame["cell"] == key[4])]
 
 
-def answer_to(rows: pd.DataFrame, specs: Mapping[str, TrialSpec], decision: Decision) -> Answer:
-    """The answer to the question of some rows of `questions`, as it was decided."""
+def answer_to(
+    rows: pd.DataFrame, specs: Mapping[str, TrialSpec], decision: Decision, shares: Mapping[str, pd.Series]
+) -> Answer:
+    """The answer to the question of some rows of `questions`, as it was decided, with `saved_shares`."""
     first = rows.iloc[0]
     return Answer(
-        decided_by=with_each_saving(decision, rows),
+        decided_by=with_shares(decision, shares),
         task=str(first["task"]),
         corpus=str(first["corpus"]),
         model=str(first["model"]),
@@ -365,18 +369,22 @@ def answer_to(rows: pd.DataFrame, specs: Mapping[str, TrialSpec], decision: Deci
     )
 
 
-def with_each_saving(decision: Decision, rows: pd.DataFrame) -> Decision:
-    """With the shares saved of FLOPs, time and memory in the table, by `savings`; NaN where one is not known, or is
-    measured and not shown to differ from none.
+def saved_shares(frame: pd.DataFrame) -> dict[str, pd.Series]:
+    """The shares of FLOPs, time and memory that each cell saves, by column of the table and by cell; NaN where one is
+    not known, or is measured and not shown to differ from none.
     """
-    costs = [cost for cost in _EACH_SAVING.values() if cost in rows.columns]
-    shares = dict.fromkeys(_EACH_SAVING, pd.Series(dtype=np.float64))
-    if costs:
-        each = savings(rows, costs)
-        # FLOPs are counted; what is measured is a saving only where its interval excludes none.
-        is_shown = (each["cost"] == FLOPS) | (each["low"] > 0) | (each["high"] < 0)
-        saved = each.assign(saved=each["saved"].where(is_shown)).set_index("cell")
-        shares = {name: saved.loc[saved["cost"] == cost, "saved"] for name, cost in _EACH_SAVING.items()}
+    costs = [cost for cost in _EACH_SAVING.values() if cost in frame.columns]
+    if not costs:
+        return dict.fromkeys(_EACH_SAVING, pd.Series(dtype=np.float64))
+    each = savings(frame, costs)
+    # FLOPs are counted; what is measured is a saving only where its interval excludes none.
+    is_shown = (each["cost"] == FLOPS) | (each["low"] > 0) | (each["high"] < 0)
+    saved = each.assign(saved=each["saved"].where(is_shown)).set_index("cell")
+    return {name: saved.loc[saved["cost"] == cost, "saved"] for name, cost in _EACH_SAVING.items()}
+
+
+def with_shares(decision: Decision, shares: Mapping[str, pd.Series]) -> Decision:
+    """With the `saved_shares` of its cells in the table."""
     cells = decision.table["cell"]
     return replace(decision, table=decision.table.assign(**{name: cells.map(share) for name, share in shares.items()}))
 

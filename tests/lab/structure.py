@@ -18,7 +18,7 @@ START = "orchestrator.commands.launch_command"
 LIMITS = {
     "modules with a second docstring": 0,
     "modules that launch reaches": 140,
-    "lines that launch reaches": 24_600,  # 23,700 before folds counted items, more files were known and sizes looked at
+    "lines that launch reaches": 24_610,  # 23,700 before folds counted items, more files were known and sizes looked at
     "import edges": 1_650,
     "import edges for 1,000 lines": 34,
     "names of ours that a module takes, most": 41,  # the gradient check of a node; else 35

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from orchestrator.analysis.answer import Answer, answer_to, questions
+from orchestrator.analysis.answer import Answer, answer_to, questions, saved_shares
 from orchestrator.analysis.answer_text import tolerance_lines
 from orchestrator.analysis.decide import decide
 from orchestrator.api.next_steps import other_tolerance
@@ -77,7 +77,7 @@ def test_no_answer_contradicts_itself(sweep: str) -> None:
     for rows in questions(trials.frame):
         of = decide(rows, plan.asks)
         for tolerance in TOLERANCES:
-            answer = answer_to(rows, trials.specs, of.within(tolerance))
+            answer = answer_to(rows, trials.specs, of.within(tolerance), saved_shares(rows))
             found |= {f"{answer.heading} within {tolerance:g}: {text}" for text in contradictions(answer)}
     assert found == set()
     assert np.isfinite(of.table["high"]).any()
