@@ -69,7 +69,7 @@ def _sentences(selection: Selection) -> list[ShortAnswer]:
 
 
 def in_lines(selection: Selection) -> list[str]:
-    """The answer as text, one line per corpus."""
+    """The answer as plain text, one line per corpus."""
     return [f"{subject}: {words}" if subject else words for subject, words in _sentences(selection)]
 
 

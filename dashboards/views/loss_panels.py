@@ -253,7 +253,7 @@ class PanelDrawing:
         }  # fmt: skip
 
     def _address(self, frozen: str) -> str:
-        """The page with the trials of a setting, which a click on its mark opens."""
+        """The address of the page with the trials of a setting; a click on its mark opens it."""
         named = {"freeze": {"filterType": "text", "type": "equals", "filter": frozen}}
         return f"/trials{self.panel.trials.but(filters=json.dumps(named)).search()}"
 

@@ -203,7 +203,7 @@ def _folds(frame: pd.DataFrame, value: str) -> Folds | None:
 
 
 class _Counts(NamedTuple):
-    """Sentences and documents of a dev set; None where they are not known."""
+    """Sentences and documents of a dev set; None if unknown."""
 
     sentences: int | None = None
     documents: int | None = None
@@ -251,7 +251,7 @@ def _losses_of(columns: Mapping[str, Any], rows: npt.NDArray[np.intp], value: st
 def _common_values(
     columns: Mapping[str, Any], name: str, rows: npt.NDArray[np.intp], n: int
 ) -> npt.NDArray[Any] | None:
-    """A column's value of each of `n` sentences, which all of these rows share; None where it is not known."""
+    """A column's values for each of `n` sentences, which all of these rows share; None if unknown."""
     if name not in columns:
         return None
     arrays = [array for array in columns[name][rows].tolist() if array is not None and len(array) == n]

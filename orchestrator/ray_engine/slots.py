@@ -44,7 +44,7 @@ class Share:
 
     Attributes:
         cpus: Cores, and threads for its arithmetic.
-        gpus: GPUs; a fraction shares one.
+        gpus: Number of GPUs; a fraction is a share of one.
     """
 
     cpus: int = 1
@@ -77,7 +77,7 @@ class Node:
 
 
 def node_of(resources: dict[str, float]) -> Node:
-    """A node by what Ray says that it has."""
+    """The node with the resources that Ray reports."""
     kinds = sorted(name.removeprefix(_ACCELERATOR) for name in resources if name.startswith(_ACCELERATOR))
     gpus = resources.get("GPU", 0.0)
     kind = kinds[0] if kinds else "gpu" if gpus else "cpu"
@@ -120,7 +120,7 @@ class Slots:
     """The slots for trials, by kind of node.
 
     Attributes:
-        shares: What a trial gets on each kind.
+        shares: The share that a trial gets on each kind of node.
     """
 
     def __init__(
@@ -182,7 +182,7 @@ class Slots:
         """The worker of a trial is ready."""
 
     def measured(self, held_bytes: int) -> None:
-        """A running trial was evaluated, whose process has held so much of its GPU."""
+        """Note how much memory of its GPU the process of a running trial has held, once the trial was evaluated."""
 
     def relieved(self, trial_id: str) -> bool:
         """Whether a trial that ran out of memory will have fewer beside it when it runs again."""
@@ -223,8 +223,8 @@ class Packed:
     """The trials that share GPUs of one kind.
 
     Attributes:
-        gpus: What is known of each, at least of one on each node; empty where no node answered.
-        now: How many may share one: first as many as cores, host memory and the number of trials allow.
+        gpus: What is known about the GPUs, at least about one on each node; empty if no node answered.
+        now: How many trials may share a GPU: at first as many as cores, host memory and the number of trials allow.
     """
 
     gpus: Sequence[Gpu]
@@ -325,12 +325,12 @@ class PackedSlots(Slots):
 
 
 def reserve(gpu: Gpu) -> float:
-    """Bytes of a GPU that no trial is to take."""
+    """Bytes of a GPU's memory that are kept free of trials."""
     return min(RESERVE * gpu.n_bytes, MOST_RESERVED)
 
 
 def fitting(gpus: Sequence[Gpu], held_bytes: float) -> int:
-    """How many trials that hold so much fit on the smallest of some GPUs, beside other programs; 0 if none."""
+    """How many trials that hold this much memory fit on the smallest of some GPUs, beside other programs; 0 if none."""
     free = [(gpu.n_bytes if gpu.free_bytes is None else gpu.free_bytes) - reserve(gpu) for gpu in gpus]
     return max(0, int(min(free, default=0.0) // (CONTEXT_BYTES + held_bytes)))
 

@@ -1,9 +1,9 @@
 """The cells of a search or a sweep as a source of trials, stopped early by a schedule.
 
 A cell is all replicates of one setting. It is suggested, its trials run until they end or the schedule stops them, and
-what came of them is told to the search. What a search knows is a function of its suggestions, which the plan in the
-store has, and of its trials there: those are taken from it instead of run, so a new launch knows the same and goes on.
-A finished search tells what it found as text.
+the search is told their results. What a search knows follows from its suggestions, which the stored plan holds, and
+from its trials in the store: these are read instead of run, so a new launch knows the same and continues the search.
+A finished search returns what it found as text.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ class FixedCells:
 class Asha:
     """Asynchronous successive halving (Li et al., "A system for massively parallel hyperparameter tuning", 2020).
 
-    A trial comes to a rung at its first evaluation after `first`, `first * factor`, `first * factor^2`, ... It goes on
-    if its cell is among the best `1 / factor` that came to this rung so far, one at least; otherwise it stops. A cell
-    counts with the mean best score of those of its trials that came, and only cells of one objective group are ranked
-    against each other.
+    A trial reaches a rung at its first evaluation after `first`, `first * factor`, `first * factor^2`, ... It goes on
+    if its cell is among the best `1 / factor` that have reached this rung so far, at least one; otherwise it stops. The
+    value of a cell is the mean best score of its trials that have reached the rung, and only cells of one objective
+    group are ranked against each other.
     """
 
     def __init__(self, spec: ScheduleSpec) -> None:
@@ -56,7 +56,7 @@ class Asha:
         self._scores: dict[tuple[Hashable, int], dict[str, list[float]]] = {}  # by group and rung, of each cell
 
     def rung(self, evaluations: Sequence[Evaluation]) -> int | None:
-        """The rung, counted from 1, that a trial came to at the last of its evaluations; None if it came to none."""
+        """The rung, counted from 1, that a trial reached at the last of its evaluations; None if it reached none."""
         before, now = map(self._n_passed, (evaluations[-2:-1], evaluations[-1:]))
         return now if now > before else None
 
@@ -126,7 +126,7 @@ class Steering(Source):
         self._end(spec, state)
 
     def settle(self, spec: TrialSpec, state: State) -> bool:
-        """Take its results from the store; a trial that another schedule stopped comes again."""
+        """Take a trial's results from the store; a trial that another schedule had stopped is run again."""
         del self._records[spec.trial_id]
         self._stored.look_for(spec.trial_id)
         if self._from_store(spec):
@@ -142,7 +142,7 @@ class Steering(Source):
         return result_lines(self.cells, self._objective)
 
     def _suggested(self) -> bool:
-        """Ask for the next cell; whether there is one."""
+        """Ask for the next cell; return whether there is one."""
         specs = self._suggester.suggest(self.cells)
         if specs is None:
             return False
@@ -188,7 +188,7 @@ def result_lines(cells: Sequence[Cell], objective: str = "score") -> list[str]:
 def best_cell(cells: Sequence[Cell], objective: str = "score") -> Cell | None:
     """The cell with the best mean over complete trials; of equal cells the first.
 
-    One that was stopped under some seeds counts only where all were.
+    A cell that was stopped under some seeds is considered only if every cell was.
     """
     means = [(cell, mean) for cell in cells if (mean := cell.mean(objective)) is not None]
     whole = [(cell, mean) for cell, mean in means if State.PRUNED not in cell.ends.values()]

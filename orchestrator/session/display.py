@@ -34,7 +34,7 @@ from trials.tasks.task import score_name
 
 
 class RunningTrials:
-    """The running trials, a line each; figures below the names where the terminal is too narrow for both."""
+    """The running trials, one per line; if the terminal is too narrow, their figures are below their names."""
 
     def __init__(self, rows: Sequence[tuple[str, ...]]) -> None:
         self._rows = rows
@@ -76,9 +76,9 @@ class LiveDisplay:
         """Show a plan.
 
         Args:
-            chances: What a search is likely to run from now on.
-            announce: Publishes the shares of the work that this is.
-            results: Of what has ended there the display says what the sweep's tolerance buys; None for nothing.
+            chances: Returns which trials a search is likely to run from now on.
+            announce: Publishes how large a share of the work this is.
+            results: The store, from whose ended trials the display says what the tolerance buys; None to leave it out.
         """
         self._console, self._started = console, time.monotonic()
         self._total, self._label, self._has_models = len(plan.ahead), plan.label, plan.has_models
@@ -125,7 +125,7 @@ class LiveDisplay:
         self._work.pop(spec.trial_id, None)
 
     def preparing(self, spec: TrialSpec, work: SetUpWork) -> None:
-        """Show how far its set-up is; without a display print that at most every half a minute. Print notes."""
+        """Show the progress of a set-up; without a display, print it every half minute at most. Print notes."""
         if work.is_note:
             self._note(str(work), str(work))  # each of the workers that start together has it
             return
@@ -181,7 +181,7 @@ class LiveDisplay:
             self._console.print(Text(f"note    {text}"), soft_wrap=True)
 
     def _say(self, line: str) -> None:
-        """Print a line; on a terminal too narrow for it, in parts that cut no trial's name inside a word."""
+        """Print a line; if the terminal is too narrow, break it, but not within a word of a trial's name."""
         parts = unbroken(line, self._console.width) if self._console.is_terminal else [line]
         for part in parts:
             self._console.print(Text(part), soft_wrap=True)

@@ -41,11 +41,11 @@ from trials.errors import StoreError
 
 @dataclass(frozen=True)
 class Launch:
-    """Where the sweeps of one call run, with what limits, and in which store their rows are.
+    """A launch: where the sweeps of one call run, with what limits, and which store holds their rows.
 
     Attributes:
-        console: Shows what it has to say.
-        began: Its start on the monotonic clock, from which its time is counted.
+        console: The console that its messages go to.
+        began: Its start, in seconds of the monotonic clock; its time is counted from there.
     """
 
     where: ClusterSpec
@@ -56,7 +56,7 @@ class Launch:
 
     @classmethod
     def begin(cls, where: ClusterSpec, bounds: Bounds, store: str | None, console: SafeConsole) -> Launch:
-        """In the store of that name, else in that of the cluster's file. It need not exist, and is not written yet.
+        """Begin a launch in the named store, or else the one in the cluster's file. Nothing is created or written yet.
 
         Raises:
             ConfigError: A limit is not positive, or a cost has no prices.
@@ -82,13 +82,13 @@ class Launch:
 
     @property
     def time_left(self) -> float:
-        """Seconds; infinite without a limit."""
+        """Seconds until the limit; infinite if there is none."""
         clock = self.bounds.clock(self.began)
         return math.inf if clock is None else clock()
 
     @contextmanager
     def lookup(self, *, offline: bool, fetched: Callable[[str], None] = lambda name: None) -> Iterator[Lookup]:
-        """Looks up corpora and models, and shows downloads; `fetched` hears the name of each file."""
+        """Looks up corpora and models, and shows downloads; `fetched` is called with the name of each file."""
         with download_progress(self.console, fetched):
             yield Lookup(offline=offline)
 
@@ -103,11 +103,11 @@ class Launch:
 
     @contextmanager
     def run(self, plan: Plan) -> Iterator[Ended]:
-        """Run what a plan has left, to its end or a limit; then the block, which no first signal cuts off.
+        """Run the rest of a plan, to its end or a limit, and then the block, which a first signal does not interrupt.
 
         Raises:
             ConfigError: This machine lacks what a trial needs.
-            BusyStoreError: Another driver has what only one can have: the search, or a store without claims.
+            BusyStoreError: Another driver runs the search, or works on a store that cannot hold claims.
             StoreError: The store cannot be read or written.
         """
         results, stop, committed = self.results, StopRequest(), set[str]()
@@ -202,10 +202,10 @@ class Launch:
 
 @dataclass(frozen=True)
 class TrialLoop:
-    """The loop of a launch: until all trials have ended, or it is to stop and those that run were evaluated.
+    """The loop of a launch. It ends when all trials have, or after a stop once running trials have been evaluated.
 
     Attributes:
-        running: Trials that the engine has, by id.
+        running: The trials that the engine runs, by id.
     """
 
     engine: Engine

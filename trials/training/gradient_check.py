@@ -4,11 +4,11 @@ A kernel can be wrong in silence. On the first GPU that ran trials, attention ov
 gradients that were not those of its own forward pass as soon as there was dropout, and each score was 1 to 4.7 points
 too low (docs/pages/decisions/26.md). So a node believes a way of running steps only after it has compared two
 directional derivatives of the loss: one by differences of the loss alone, the other by the gradient that the backward
-pass gives; with dropout, for sentences of unequal length in batches of several widths, through the kernels that its
-trials will use, replayed as a CUDA graph where they are. Two more questions see what both derivatives share: whether a
-padded batch in two parts has the loss of its sentences alone, and whether recorded steps are the same as one by one.
+pass gives. They are taken with dropout, for sentences of unequal length in batches of several widths, through the same
+kernels (and CUDA graphs, if used) as in its trials. Two more checks find faults that both derivatives share: whether a
+padded batch in two parts has the loss of its sentences alone, and whether recorded steps equal steps run one by one.
 
-Two layers of the trial's architecture are tried, as wide as they are, with random weights. The verdict is kept for the
+Two layers of the trial's architecture are tried, at full width and with random weights. The verdict is kept for the
 node by card, driver, torch, architecture, precision and dropout, so a second trial of the kind pays nothing.
 """
 
@@ -81,14 +81,14 @@ VERSION = 5  # increment it when a verdict could be another
 
 
 class Tried(NamedTuple):
-    """What a mode was found to do.
+    """The measurements of one mode.
 
     Attributes:
-        ratio: Of the two derivatives, of the batch in which it is farthest from 1.
-        tolerance: How far it may be.
+        ratio: Ratio of the two derivatives, in the batch in which it is farthest from 1.
+        tolerance: How far `ratio` may be from 1.
         padded: How far the loss of a padded batch is from that of its sentences alone, as a share.
         recorded: How far the losses of recorded steps are from those of the same one by one; 0 without graphs.
-        limit: How far these two may be.
+        limit: The largest value of `padded` and `recorded` that passes.
     """
 
     ratio: float
@@ -124,11 +124,11 @@ class CheckedMode:
 def checked_mode(spec: TrialSpec, device: torch.device) -> CheckedMode:
     """The fastest mode whose gradient is right on this node.
 
-    An architecture that nobody registered may be approximated in its own backward pass: where no mode is right for it,
-    that is said, and it trains in the plainest one.
+    The backward pass of an unregistered architecture may itself be an approximation: if no mode is right for it, a
+    note says so, and it trains in the plainest one.
 
     Raises:
-        MissingError: there is none.
+        MissingError: no mode is right.
         ModelError: the model cannot be built.
     """
     # Where the fastest is right one check is made; where it is not, the reason stays in the trial's row.
@@ -182,12 +182,12 @@ class Case(NamedTuple):
 
 
 def refuse_graphs(spec: TrialSpec, device: torch.device, error: BaseException) -> None:
-    """Keep for this node, for a day, that a step of such a trial cannot be recorded, which ends this process."""
+    """Remember on this node, for a day, that a step of such a trial cannot be recorded: trying ends the process."""
     _keep_failure(Case.of(spec, "graphs", device).digest, error)
 
 
 def _verdict_file(digest: str) -> Path:
-    """Raises OSError where there is no room for a cache."""
+    """The cache file of a verdict. Raises OSError if there is no room for a cache."""
     return node_folder("gradient_checks", digest, 1 << 12) / "ratio.json"
 
 
@@ -397,8 +397,8 @@ def derivative_ratio(training: Training, precision: str, seed: int = 0, *, batch
 def padded_difference(training: Training) -> float:
     """How far the loss of the next batch, in two parts and without dropout, is from that of its examples alone.
 
-    Nothing of a step that pads, masks, counts or splits has a part in the second, so a fault of those is seen. As a
-    share of the loss. The step is taken at a rate of 0, which leaves the weights as they are.
+    The second loss involves no padding, masking, counting or splitting, so a fault in any of these is seen. The result
+    is a share of the loss. The step is taken at a rate of 0, which leaves the weights as they are.
     """
     model, batch = training.loaded.model.eval(), next(training.device_batches)
     for group in training.optimizer.param_groups:
@@ -418,7 +418,7 @@ def padded_difference(training: Training) -> float:
 
 
 def recorded_difference(make: Callable[..., Training | None]) -> float:
-    """The largest difference of the losses of recorded steps from the same one by one, whole and in parts, as a share.
+    """The largest relative difference in loss between recorded steps and the same steps one by one, whole and in parts.
 
     Both begin with the same weights and random numbers and train with dropout at a falling rate, so masks that repeat,
     batches that do not arrive, weights that stay and rates of the recording are seen. `make` is `small_training` but
