@@ -379,8 +379,8 @@ def answer_rows(selection: Selection, request: RowsRequest) -> dict[str, Any]:
 
 def _comparisons(selection: Selection, page: pd.DataFrame) -> list[str]:
     """For each row, a Markdown link that compares it with its baseline's trial of the same seed; empty without one."""
-    assert selection.sweep is not None
-    rows, every = selection.trials.loc[page.index], selection.sweep.trials
+    rows = selection.trials.loc[page.index]
+    every = rows if selection.sweep is None else selection.sweep.trials  # none in an empty store
     at_baseline = every[every["cell"].isin(rows["baseline"])]
     ids = {(row.cell, row.seed): row.trial_id for row in at_baseline.itertuples()}
     pairs = [(ids.get((row.baseline, row.seed)), row.trial_id) for row in rows.itertuples()]

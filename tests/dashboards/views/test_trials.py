@@ -11,6 +11,7 @@ import pytest
 from dashboards.data.frames import Frames
 from dashboards.data.selection import PageQuery, Selection, parse_query, select
 from dashboards.views.trials import RowsRequest, answer_rows, trials_content, trials_csv
+from orchestrator.store import open_store
 from tests.dashboards.stores import Invented, specs, write_store
 
 
@@ -33,6 +34,14 @@ def _rows(selection: Selection, **asked: Any) -> list[dict[str, Any]]:
 def test_only_the_rows_asked_for_come_and_all_are_counted(selection: Selection) -> None:
     found = answer_rows(selection, RowsRequest(start_row=3, end_row=5))
     assert (len(found["rowData"]), found["rowCount"]) == (2, 15)
+
+
+def test_an_empty_store_has_no_rows_whether_they_are_grouped_or_not(tmp_path: Path) -> None:
+    store = open_store(tmp_path / "store", must_exist=False)
+    store.create()
+    for group in ("none", "freeze"):
+        empty = select(Frames(store).refresh(), PageQuery(group=group))
+        assert answer_rows(empty, RowsRequest(start_row=0, end_row=100)) == {"rowData": [], "rowCount": 0}
 
 
 def test_a_trial_leads_to_its_page(selection: Selection) -> None:
