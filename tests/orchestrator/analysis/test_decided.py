@@ -114,7 +114,7 @@ def test_two_seeds_are_too_few_and_their_differences_stand_there() -> None:
 
 
 def test_the_embeddings_alone_keep_a_variance_of_their_own() -> None:
-    """They vary by a third of what layers do: neither gets a part of the other's variance."""
+    """They vary by less than half of what layers do: neither gets a part of the other's variance."""
     frame = sweep(np.random.default_rng(0), dict.fromkeys(("first 1", "first 2", "first 4"), 0.0), 8, 0.01)
     base, one = (frame.index[frame["freeze"] == label] for label in ("none", "first 1"))
     frame.loc[one, "score"] = frame.loc[base, "score"].to_numpy() + 0.1 * (
