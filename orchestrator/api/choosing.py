@@ -151,7 +151,9 @@ def _searched_once_learned(
     while not was_stopped and (better := _learning_more(choice, planned, launch, lookup)) is not None:
         planned = better
         choice, was_stopped = _searched(planned, launch)
-    steps = tuple(next_steps(planned, choice.answers, launch))  # now that it is known what was tried
+    # A search that nothing stopped wants no more trials of its plan; those that failed it tries again.
+    is_over = choice.stopped is None and not (choice.outcome and choice.outcome.failed)
+    steps = tuple(next_steps(planned, choice.answers, launch, is_over=is_over))  # now that it is known what was tried
     return planned, replace(choice, next=steps), was_stopped
 
 

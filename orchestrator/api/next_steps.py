@@ -116,8 +116,8 @@ class NextStep(NamedTuple):
     brings: str
 
 
-def next_steps(planned: PlannedQuestion, answers: Answers, launch: Launch) -> Iterator[NextStep]:
-    """What the user may do next: train what is recommended, go on, or ask a question that can be decided."""
+def next_steps(planned: PlannedQuestion, answers: Answers, launch: Launch, *, is_over: bool) -> Iterator[NextStep]:
+    """What the user may do next: train what is recommended, go on unless the search is over, or ask anew."""
     options, question = planned.options, planned.question
     decided = any(answer.freeze is not None for answer in answers)
     unlearned = any(answer.outcome == "not learned" for answer in answers)
@@ -145,7 +145,7 @@ def next_steps(planned: PlannedQuestion, answers: Answers, launch: Launch) -> It
         larger = [NextStep(options.command(held_out=share), brings), NextStep(options.command(folds=FOLDS), in_folds)]
     seeds_tell = all(answer.decided_by.alike is None for answer in answers)
     yield from [] if seeds_tell else larger
-    if (open_ones or unlearned or not answers) and question.part is None:
+    if (open_ones or unlearned or not answers) and question.part is None and not is_over:
         for step in _going_on(planned, launch):
             yield step._replace(brings=_TO_LEARN) if unlearned and launch.time_left <= 0 else step
     for answer in answers:

@@ -60,3 +60,6 @@ def test_the_baseline_comes_first_then_a_curve_then_a_decision_or_what_it_takes(
     )
     assert all(set(each) <= curve and len(set(each)) == len(each) for each in seed_by_seed[-1:])
     assert [answer["decided"] for answer in found["answers"]] == [True] or found["next"], done.output
+    # Going on is offered where the time was up, not where the search wants no more trials of its plan.
+    goes_on = [step for step in found["next"] if step["brings"].startswith("goes on")]
+    assert not goes_on or "--max-hours 0.025 reached" in done.output
