@@ -1,7 +1,7 @@
 """The cells of a search or a sweep as a source of trials, stopped early by a schedule.
 
 A cell is all replicates of one setting. It is suggested, its trials run until they end or the schedule stops them, and
-the search is told their results. What a search knows follows from its suggestions, which the stored plan holds, and
+the search receives their results. What a search knows follows from its suggestions, which the stored plan holds, and
 from its trials in the store: these are read instead of run, so a new launch knows the same and continues the search.
 A finished search returns what it found as text.
 """

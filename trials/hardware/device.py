@@ -115,7 +115,7 @@ class PeakMemory:
         self._without_input = 0
 
     def before_input(self) -> None:
-        """Mark the point from which input may lie on the GPU; `device_bytes` is told its size."""
+        """Mark the point from which input may lie on the GPU; its size is passed to `device_bytes`."""
         self._without_input = self.device_bytes(0) or 0
 
     def device_bytes(self, input_bytes: int) -> int | None:
