@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from orchestrator.config.limits import Limits
 from orchestrator.execution.engine import Engine
 from orchestrator.execution.recorder import Recorder
 from orchestrator.execution.stop_request import StopRequest
 from orchestrator.execution.trial_queue import Listed, Source, TrialQueue
-from orchestrator.session.bounds import Bounds, Meter
 from orchestrator.session.launch_loop import TrialLoop
 from trials.cache.set_up_work import SetUpWork
 from trials.record import EpochRecord, State
@@ -48,11 +47,11 @@ def loop_of(
     *,
     stop: StopRequest | None = None,
     limits: Limits | None = None,
-    meter: Meter | None = None,
+    limit_reached: Callable[[], str | None] = lambda: None,
 ) -> tuple[TrialLoop, Heard]:
     """The loop, not run yet, and what its display will have heard."""
     source = Listed(trials) if isinstance(trials, Iterable) else trials
     queue = source if isinstance(source, TrialQueue) else TrialQueue(source, limits or Limits())
-    heard, none = Heard(), Meter(Bounds(), 0.0, 0.0)
-    loop = TrialLoop(engine, queue, stop or StopRequest(), recorder, heard, meter or none, heard.lines.append)  # type: ignore[arg-type]
+    heard = Heard()
+    loop = TrialLoop(engine, queue, stop or StopRequest(), recorder, heard, limit_reached, heard.lines.append)  # type: ignore[arg-type]
     return loop, heard

@@ -46,9 +46,6 @@ def launch(
     max_trials: Annotated[
         int | None, typer.Option(metavar="N", help="Run at most N trials; run the same command to resume.")
     ] = None,
-    max_cost: Annotated[
-        float | None, typer.Option(metavar="C", help="Stop when trials have cost C, by the prices in the cluster file.")
-    ] = None,
     cpus: options.Cpus = None,
     gpus: options.Gpus = None,
     as_json: options.Json = False,
@@ -70,7 +67,7 @@ def launch(
     143 terminated or at a limit.
     """
     with reported():
-        where, bounds = find_cluster(cluster, cpus=cpus, gpus=gpus), Bounds(max_hours, max_trials, max_cost)
+        where, bounds = find_cluster(cluster, cpus=cpus, gpus=gpus), Bounds(max_hours, max_trials)
         declared, document = load_sweep(sweep, settings or [])
         launched = Launch.begin(where, bounds, store, stderr)
         with launched.lookup(offline=offline) as lookup:
@@ -106,7 +103,7 @@ def _show_forecast(plan: Plan, launch: Launch, *, pilot: bool, whole: bool) -> N
             stderr.print(part)
     elif forecast.wall_s is not None:
         say(forecast.line)
-    if note := limit_note(launch.bounds, forecast, launch.where.hourly(plan.sweep.resources)):
+    if note := limit_note(launch.bounds, forecast):
         say(f"note    {note}")
 
 

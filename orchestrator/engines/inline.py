@@ -30,8 +30,8 @@ class InlineEngine(Engine):
     Launches in other threads of the process alternate with it, an evaluation each.
     """
 
-    def __init__(self, settings: TrialSettings, device: torch.device, threads: int, hourly: float) -> None:
-        self._settings, self._device, self._threads, self.hourly = settings, device, threads, hourly
+    def __init__(self, settings: TrialSettings, device: torch.device, threads: int) -> None:
+        self._settings, self._device, self._threads = settings, device, threads
         self._attempt: Attempt | None = None
 
     def start(self, attempt: Attempt, slot: str) -> None:
@@ -86,5 +86,4 @@ def inline(job: Job) -> Iterator[Engine]:
         from trials.hardware.device import device_for
 
         device = device_for(1.0 if resources.gpus == "packed" else float(resources.gpus))
-        settings, hourly = TrialSettings.of(sweep, job.store), job.cluster.hourly(resources)
-        yield InlineEngine(settings, device, resources.cpus, hourly)
+        yield InlineEngine(TrialSettings.of(sweep, job.store), device, resources.cpus)

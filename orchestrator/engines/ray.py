@@ -52,10 +52,8 @@ def on_ray(job: Job) -> Iterator[Engine]:
         # The final answer takes half a second to import; this process is idle now, so it imports it in the background.
         threading.Thread(target=import_module, args=("orchestrator.analysis.answer",), daemon=True).start()
         settings = WorkerSettings.of(sweep, job.store, plugins=plugins)
-        shares = slots.shares.items()
         stack.enter_context(ending_without_nodes(job.stop.signals.interrupt, job.desert))
         engine = stack.enter_context(tune_engine(slots, settings))
-        engine.hourly = max(where.prices.hourly(share.cpus, share.gpus, kind) for kind, share in shares)
         engine.dashboard = cluster.dashboard if cluster.dashboard.startswith("http") else ""
         engine.label = job.plan.label
         yield engine

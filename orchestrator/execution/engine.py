@@ -86,11 +86,9 @@ class Engine(ABC):
     """Runs attempts.
 
     Attributes:
-        hourly: The price of one hour of one trial, at most.
         dashboard: Address of a page that shows what the engine does; empty if there is none.
     """
 
-    hourly: float
     dashboard: str = ""
 
     @abstractmethod

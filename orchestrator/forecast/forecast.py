@@ -28,7 +28,7 @@ from orchestrator.config.quantities import HOUR, counted, duration
 from orchestrator.forecast.pilot import Pilots, TrialTime, work_passes
 from orchestrator.store import ResultStore
 from orchestrator.store.plans import stored_spec
-from orchestrator.sweeps.cluster_spec import ClusterSpec, Prices, gpus_here, slots_of
+from orchestrator.sweeps.cluster_spec import ClusterSpec, gpus_here, slots_of
 from orchestrator.sweeps.plan import Plan
 from orchestrator.sweeps.trial_resources import Resources
 from trials.errors import StoreError
@@ -74,7 +74,6 @@ class Forecast:
         source: What it is estimated from: `from 36 trials on this device`; empty if nothing is known.
         wall_s: Seconds from the launch to the end of the last trial.
         device_hours: GPU-hours, or core-hours if trials use no GPU.
-        cost: In the currency of the prices; None without prices.
         seconds: Trial id -> median seconds, set-up and evaluation included; empty if unknown.
         start_s: Seconds until the first trial starts.
     """
@@ -87,8 +86,6 @@ class Forecast:
     source: str = ""
     wall_s: Figure | None = None
     device_hours: Figure | None = None
-    cost: Figure | None = None
-    currency: str = ""
     seconds: Mapping[str, float] = field(default_factory=dict, repr=False)
     start_s: float = 0.0
 
@@ -120,16 +117,13 @@ class Forecast:
         for name in ("forecast", "median", "range"):
             table.add_column(name, justify="left" if name == "forecast" else "right", no_wrap=name != "forecast")
         hours = "core-hours" if self.device.startswith("cpu") else "GPU-hours"
-        rows: list[tuple[str, Figure | None, Callable[[float], str], str]] = [
-            (f"wall time, {counted(self.slots, 'slot')}", self.wall_s, duration, ""),
-            (hours, self.device_hours, _number, ""),
-            ("cost", self.cost, _number, f" {self.currency}"),
+        rows: list[tuple[str, Figure | None, Callable[[float], str]]] = [
+            (f"wall time, {counted(self.slots, 'slot')}", self.wall_s, duration),
+            (hours, self.device_hours, _number),
         ]
-        for name, figure, shown, unit in rows:
-            if figure is None:
-                table.add_row(name, "", "no prices given")
-            else:
-                table.add_row(name, f"{shown(figure.median)}{unit}", _range(figure, shown))
+        for name, figure, shown in rows:
+            if figure is not None:
+                table.add_row(name, shown(figure.median), _range(figure, shown))
         return table
 
     def as_json(self) -> dict[str, Any]:
@@ -176,8 +170,7 @@ def forecast_of(
         return nothing
     groups = {group_key(timing.spec) for timing in timed}
     sd = LAUNCH_SD if all(group_key(spec) in groups for spec in plan.ahead) else OTHER_CORPUS_SD
-    kind = (device or "") if resources.device in ("any", "one") else resources.device
-    hours, prices = sum(measured.values()) / HOUR, cluster.prices
+    hours = sum(measured.values()) / HOUR
     start_s = INLINE_START_S if cluster.address == "inline" else RAY_START_S
     span = scheduled_s((took + GAP_S for took in measured.values()), slots)
     return Forecast(
@@ -189,8 +182,6 @@ def forecast_of(
         source=f"from {' and '.join(source)}",
         wall_s=_figure(span, sd, at_least=start_s),
         device_hours=_figure(hours * (gpus or resources.cpus), sd),
-        cost=_figure(hours * prices.hourly(resources.cpus, gpus, kind), sd) if prices != Prices() else None,
-        currency=prices.currency,
         seconds=measured,
         start_s=start_s,
     )

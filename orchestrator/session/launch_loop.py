@@ -27,7 +27,7 @@ from orchestrator.execution.shared_trials import End, SharedTrials
 from orchestrator.execution.stop_request import StopRequest
 from orchestrator.execution.trial_queue import TrialQueue
 from orchestrator.search.sources import source_of
-from orchestrator.session.bounds import Bounds, Meter
+from orchestrator.session.bounds import Bounds
 from orchestrator.session.display import LiveDisplay
 from orchestrator.session.outcome import Ended, lost_store, outcome_of
 from orchestrator.store import ResultStore, open_store
@@ -59,11 +59,11 @@ class Launch:
         """Begin a launch in the named store, or else the one in the cluster's file. Nothing is created or written yet.
 
         Raises:
-            ConfigError: A limit is not positive, or a cost has no prices.
+            ConfigError: A limit is not positive.
             StoreError: The store cannot be read.
         """
         began = time.monotonic()
-        bounds.check(where.prices)
+        bounds.check()
         results = open_store(store or where.store or DEFAULT_STORE, must_exist=False)
         return cls(where, bounds, results, console, began)
 
@@ -168,9 +168,9 @@ class Launch:
                 with requests, started_engine(job) as engine:
                     membership.announce(ray=engine.dashboard)
                     stop.signals.running(lambda: trials.is_over)
-                    meter = Meter(self.bounds, engine.hourly, self.began)
+                    reached = partial(self.bounds.reached, self.began)
                     with display:
-                        TrialLoop(engine, trials, stop, recorder, display, meter, self.say).run()
+                        TrialLoop(engine, trials, stop, recorder, display, reached, self.say).run()
                     stop.ended(all_ran=trials.is_over)
                     with stop.signals.committing():  # before an engine is left that resets the handlers of signals
                         recorder.flush()
@@ -205,6 +205,7 @@ class TrialLoop:
     """The loop of a launch. It ends when all trials have, or after a stop once running trials have been evaluated.
 
     Attributes:
+        limit_reached: A phrase for the limit of the launch that is reached; None while there is none.
         running: The trials that the engine runs, by id.
     """
 
@@ -213,7 +214,7 @@ class TrialLoop:
     stop: StopRequest
     recorder: Recorder
     display: LiveDisplay
-    meter: Meter
+    limit_reached: Callable[[], str | None]
     say: Callable[[str], None]
     running: set[str] = field(default_factory=set)
 
@@ -226,7 +227,7 @@ class TrialLoop:
                     case Free(slot):
                         self._fill(slot)
                     case Started(attempt):
-                        for each in (self.recorder, self.display, self.meter):
+                        for each in (self.recorder, self.display):
                             each.started(attempt.spec, attempt.number)
                     case Evaluated():
                         self._evaluated(event)
@@ -238,7 +239,7 @@ class TrialLoop:
                     return
 
     def _mind_limits(self) -> None:
-        if not self.stop.asked and (limit := self.meter.reached()) is not None:
+        if not self.stop.asked and (limit := self.limit_reached()) is not None:
             self.stop.bound = limit
             self.say(f"Stopping, {limit}: running trials continue to their next evaluation.")
 
@@ -264,7 +265,6 @@ class TrialLoop:
     def _end(self, end: End, *, relieved: bool = False) -> None:
         of_trial = end.spec, end.state, end.error
         self.running.discard(end.spec.trial_id)
-        self.meter.ended(end.spec)
         if self.trials.ended(*of_trial, relieved=relieved) is None:
             self.recorder.ended(*of_trial)
             self.display.ended(*of_trial)

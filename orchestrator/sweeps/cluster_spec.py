@@ -5,7 +5,6 @@ resources: {cpus: 4, gpus: packed, device: A100}     # override the sweep's
 concurrency: 64                   # trials requested at once, so that an autoscaler adds nodes
 store: s3://bucket/freezing       # unless --store is given
 limits: {lost: 20}                # override the sweep's
-prices: {currency: USD, cpu_hour: 0.04, gpu_hour: {A100: 2.1}}
 """
 
 from __future__ import annotations
@@ -139,29 +138,6 @@ SUBMIT = (
     "ray job submit --address http://HEAD:8265 --working-dir . -- permafrost launch --cluster auto --store s3://BUCKET"
 )
 _FILES = (".yaml", ".yml")
-Price = Annotated[float, Field(ge=0)]
-
-
-class Prices(Frozen):
-    """Prices of a cluster, for the forecast.
-
-    Attributes:
-        currency: The currency of all prices.
-        cpu_hour: Price of one core for an hour.
-        gpu_hour: Price of one GPU for an hour, or by kind of accelerator as Ray names it.
-    """
-
-    currency: Annotated[str, Field(max_length=8)] = "USD"
-    cpu_hour: Price = 0.0
-    gpu_hour: Price | dict[str, Price] = 0.0
-
-    def hourly(self, cpus: int, gpus: float, kind: str) -> float:
-        """The price of one hour of one trial; a kind of GPU without a price of its own has the highest price."""
-        listed = self.gpu_hour
-        if isinstance(listed, dict):
-            named = [price for name, price in listed.items() if name.lower() in kind.lower()]
-            listed = max(named or listed.values(), default=0.0)
-        return cpus * self.cpu_hour + gpus * listed
 
 
 class ClusterSpec(Frozen):
@@ -177,7 +153,6 @@ class ClusterSpec(Frozen):
             slots, which changes as nodes join and leave.
         store: The results store, unless the command line names one.
         limits: Those given override the sweep's.
-        prices: Its prices.
     """
 
     address: str = "local"
@@ -187,7 +162,6 @@ class ClusterSpec(Frozen):
     concurrency: Positive | None = None
     store: str | None = None
     limits: Limits = Limits()
-    prices: Prices = Prices()
 
     @property
     def is_here(self) -> bool:
@@ -198,11 +172,6 @@ class ClusterSpec(Frozen):
     def engine(self) -> str:
         """The name of what runs its trials."""
         return self.address if self.address == "inline" else "ray"
-
-    def hourly(self, resources: Resources) -> float:
-        """The price of one hour of one trial, with a whole GPU where its share is not known before the launch."""
-        gpus = 1.0 if isinstance(resources.gpus, str) else resources.gpus
-        return self.prices.hourly(resources.cpus, gpus, resources.device)
 
     def overridden_sweep(self, sweep: SweepSpec) -> SweepSpec:
         """The sweep with this cluster's resources and limits."""

@@ -70,7 +70,6 @@ SWEEP: dict[str, Any] = {
 }  # fmt: skip
 CLUSTER: dict[str, Any] = {
     "address": "auto", "resources": {"cpus": 1}, "concurrency": 2, "store": "s", "limits": {"lost": 3},
-    "prices": {"currency": "USD", "cpu_hour": 0.1, "gpu_hour": {"A100": 2.0}},
 }  # fmt: skip
 DRAFT: dict[str, Any] = {
     "task": "pos", "model": {"folder": "starter"}, "freeze": {"strategy": "first_k", "depth": 2}, "train_size": 3,

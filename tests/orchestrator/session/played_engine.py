@@ -19,8 +19,6 @@ class PlayedEngine(Engine):
         running: Those that neither ended nor were told to.
     """
 
-    hourly = 1.0
-
     def __init__(self, course: Course, slots: int = 1) -> None:
         self._course, self._slots = course, slots
         self.started: list[tuple[int, int, int]] = []

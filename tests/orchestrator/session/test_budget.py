@@ -11,10 +11,9 @@ import typer
 from orchestrator.commands.launch_command import launch
 from orchestrator.execution.stop_request import StopRequest
 from orchestrator.forecast.forecast import Forecast
-from orchestrator.session.bounds import Bounds, Meter, limit_note
+from orchestrator.session.bounds import Bounds, limit_note
 from orchestrator.store import open_store
-from orchestrator.sweeps.cluster_spec import Prices
-from tests.builders import Clock, make_spec, write_sweep
+from tests.builders import write_sweep
 from tests.small_sweeps import POS, write_bank
 from trials.errors import ConfigError
 
@@ -51,43 +50,19 @@ def test_a_bound_that_means_nothing_is_refused_and_one_reached_with_nothing_to_g
     wrong = {
         Bounds(hours=0.0): "--max-hours 0: must be above 0",
         Bounds(trials=-1): "--max-trials -1: must be above 0",
-        Bounds(cost=5.0): "--max-cost 5: needs prices",
     }
     for bounds, message in wrong.items():
         with pytest.raises(ConfigError, match=message):
-            bounds.check(Prices())
+            bounds.check()
     stop = StopRequest()
     stop.bound = "the hour is over"
     Bounds(hours=1.0).settle(stop, left=0)
     assert not stop.asked
 
 
-def test_a_meter_counts_trials_only_while_they_run_and_says_when_the_money_is_spent() -> None:
-    clock, first, second = Clock(), make_spec(seed=0), make_spec(seed=1)
-    meter = Meter(Bounds(cost=2.0), 2.0, 0.0, clock)
-    meter.started(first, 1)
-    clock.now = 1_800.0
-    meter.started(second, 1)
-    meter.ended(first)
-    assert meter.reached() is None
-    clock.now = 3_600.0
-    assert meter.spent() == pytest.approx(2.0 * (0.5 + 0.5))
-    assert meter.reached() == "--max-cost 2 reached with 2 spent"
-    meter.ended(second)
-    clock.now = 9e9
-    assert meter.spent() == pytest.approx(2.0)
-
-
-def test_of_a_kind_without_a_price_the_highest_is_taken() -> None:
-    prices = Prices(cpu_hour=0.1, gpu_hour={"A100": 2.0, "H100": 4.0})
-    assert prices.hourly(2, 0.5, "NVIDIA A100") == pytest.approx(1.2)
-    assert prices.hourly(0, 1.0, "any") == 4.0
-
-
 def test_a_bound_below_the_longest_trial_is_told_before() -> None:
     found = Forecast("s", 100.0, "cpu", 1, 1, seconds={"a": 9.0, "b": 2.0})
     assert "--max-hours 1e-06 is less than the forecast for the longest trial" in str(
-        limit_note(Bounds(hours=1e-6), found, 1.0)
+        limit_note(Bounds(hours=1e-6), found)
     )
-    assert "less than the forecast cost of the longest trial" in str(limit_note(Bounds(cost=1e-9), found, 1.0))
-    assert limit_note(Bounds(hours=1.0), found, 1.0) is None
+    assert limit_note(Bounds(hours=1.0), found) is None

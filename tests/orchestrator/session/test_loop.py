@@ -12,7 +12,7 @@ from orchestrator.execution.recorder import Recorder
 from orchestrator.execution.shared_trials import End
 from orchestrator.execution.stop_request import StopRequest
 from orchestrator.execution.trial_queue import Attempt, Listed, TrialQueue
-from orchestrator.session.bounds import Bounds, Meter
+from orchestrator.session.bounds import Bounds
 from orchestrator.store import ResultStore
 from tests.builders import Clock, make_record, make_spec
 from tests.loops import loop_of
@@ -107,10 +107,9 @@ def test_one_asked_to_stop_starts_nothing_and_ends_what_runs_at_its_next_evaluat
 
 
 def test_a_limit_that_is_reached_before_the_first_trial_starts_none(store: ResultStore) -> None:
-    clock = Clock()
-    engine, meter = PlayedEngine(two_epochs), Meter(Bounds(hours=1.0), 0.0, 0.0, clock)
+    engine, clock = PlayedEngine(two_epochs), Clock()
     clock.now = 3_600.0
-    loop, heard = loop_of(engine, SPECS, Recorder(store), meter=meter)
+    loop, heard = loop_of(engine, SPECS, Recorder(store), limit_reached=lambda: Bounds(hours=1.0).reached(0.0, clock))
     loop.run()
     assert (engine.started, loop.stop.bound) == ([], "--max-hours 1 reached")
     assert heard.lines == ["Stopping, --max-hours 1 reached: running trials continue to their next evaluation."]

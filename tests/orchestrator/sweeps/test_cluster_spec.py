@@ -13,7 +13,6 @@ from orchestrator.config.limits import Limits
 from orchestrator.sweeps import cluster_spec
 from orchestrator.sweeps.cluster_spec import (
     ClusterSpec,
-    Prices,
     device_line,
     find_cluster,
     seen_gpus,
@@ -51,11 +50,11 @@ def test_what_is_no_cluster_is_refused_with_the_way_out(text: str, told: str) ->
 
 def test_a_mistake_in_a_file_is_told_with_its_line(tmp_path: Path) -> None:
     file = tmp_path / "c.yaml"
-    file.write_text("address: auto\nresources: {cpu: 2}\nprices: {gpu_hour: {A100: -1}}\n")
+    file.write_text("address: auto\nresources: {cpu: 2}\nlimits: {lost: -1}\n")
     with pytest.raises(ConfigError) as raised:
         find_cluster(str(file))
     assert "c.yaml:2: resources.cpu: unknown 'cpu', did you mean 'cpus'?" in str(raised.value)
-    assert "c.yaml:3: prices.gpu_hour" in str(raised.value)
+    assert "c.yaml:3: limits.lost" in str(raised.value)
     file.write_text("address: ray://head:10001\n")
     with pytest.raises(ConfigError, match=r"c.yaml:1: address: joins no address"):
         find_cluster(str(file))
@@ -68,7 +67,7 @@ def test_a_clusters_resources_and_limits_go_over_the_sweeps_each_by_itself() -> 
     assert over.resources == Resources(cpus=3, gpus="packed")
     assert over.limits == Limits(lost=50, alike=7)
     sweep = SweepSpec(name="s", resources=Resources(cpus=3))
-    assert ClusterSpec(prices=Prices(cpu_hour=1)).overridden_sweep(sweep) == sweep
+    assert ClusterSpec(concurrency=1).overridden_sweep(sweep) == sweep
 
 
 def test_the_command_line_goes_over_a_clusters_file_and_says_nothing_of_other_machines(tmp_path: Path) -> None:
