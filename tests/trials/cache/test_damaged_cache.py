@@ -35,21 +35,9 @@ def flip_one_bit_and_restore_the_times(path: Path) -> None:
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
-def cut_to_half(path: Path) -> None:
-    os.truncate(path, path.stat().st_size // 2)
-
-
-def zero(path: Path) -> None:
-    path.write_bytes(bytes(path.stat().st_size))
-
-
 def roll(path: Path) -> None:
     content = path.read_bytes()
     path.write_bytes(content[:128] + content[136:] + content[128:136])
-
-
-def empty(path: Path) -> None:
-    path.write_bytes(b"")
 
 
 def replaced(make: Callable[[Path], object]) -> Callable[[Path], None]:
@@ -60,14 +48,14 @@ def replaced(make: Callable[[Path], object]) -> Callable[[Path], None]:
     return damage
 
 
-DAMAGES: dict[str, Callable[[Path], None]] = {
+DAMAGES: dict[str, Callable[[Path], object]] = {
     "flipped bits": flip_bits,
     "a flipped bit under the old times": flip_one_bit_and_restore_the_times,
-    "cut to half": cut_to_half,
+    "cut to half": lambda path: os.truncate(path, path.stat().st_size // 2),
     "missing": replaced(lambda path: None),
-    "zeros": zero,
+    "zeros": lambda path: path.write_bytes(bytes(path.stat().st_size)),
     "a pipe": replaced(os.mkfifo),
-    "empty": empty,
+    "empty": lambda path: os.truncate(path, 0),
     "a folder": replaced(Path.mkdir),
     "a link without an end": replaced(lambda path: path.symlink_to("/dev/zero")),
 }

@@ -26,7 +26,7 @@ from tests.trials.conftest import (
 )
 from trials.cache.encoding import encode_for
 from trials.errors import ModelError
-from trials.models.load import load_model, load_tokenizer
+from trials.models.load import load_tokenizer
 from trials.sources.places.model_draft import ModelDraft, find_model
 from trials.spec import ModelSpec, TrialSpec
 from trials.tasks.task import NO_PREDICTION
@@ -63,9 +63,6 @@ def test_an_encoder_nobody_registered_trains_and_keeps_its_frozen_layers(ernie: 
     assert np.isfinite(record.dev_loss)
 
 
-UNREGISTERED = ["ernie", "convbert", "nystromformer", "layoutlmv3"]
-
-
 def test_an_encoder_with_a_table_beside_its_layers_trains_only_what_is_not_frozen(
     make_trial: TrialMaker, tmp_path: Path
 ) -> None:
@@ -75,17 +72,6 @@ def test_an_encoder_with_a_table_beside_its_layers_trains_only_what_is_not_froze
     assert np.isfinite(records[-1].dev_loss)
     assert records[-1].step_losses[-1] < records[0].step_losses[0]
     assert records[-1].trainable_params == 16 * 4 + 4 + 2 * 32  # and two norms of its images
-
-
-@each("family", UNREGISTERED)
-def test_its_parts_are_found_disjoint_and_complete(family: str, tmp_path: Path) -> None:
-    spec = find(save_tiny_model(family, tmp_path / family))
-    loaded = load_model(spec, head="tokens", n_outputs=3, dropout=0.0, init=torch.Generator())
-    modules = [loaded.parts.embeddings, *loaded.parts.encoder_layers, *loaded.parts.head]
-    found = [id(p) for module in modules for p in module.parameters()]
-    assert len(loaded.parts.encoder_layers) == 4
-    assert len(found) == len(set(found))
-    assert set(found) == {id(p) for p in loaded.model.parameters()}
 
 
 def write_config(folder: Path, family: str, **config: Any) -> Path:

@@ -2,36 +2,24 @@
 
 from __future__ import annotations
 
-import functools
-import json
-from typing import Any
-
 import torch
 from transformers import AutoConfig
 
 from tests.examples import each
 from trials.freeze.strategies import FREEZE_STRATEGIES
-from trials.models.family import MODEL_FAMILIES, Head
+from trials.models.family import MODEL_FAMILIES
 from trials.models.load import LoadedModel, head_class
 
-
-def meta(family: str, config: dict[str, Any], n_outputs: int = 9, head: Head = "tokens") -> LoadedModel:
-    """A model without memory, of which everything learns."""
-    loaded = _meta(family, json.dumps(config), n_outputs, head)
-    loaded.model.requires_grad_(True)
-    return loaded
-
-
-@functools.cache
-def _meta(family: str, config: str, n_outputs: int, head: Head) -> LoadedModel:
-    entries = AutoConfig.for_model(family, **json.loads(config), num_labels=n_outputs)
-    with torch.device("meta"):
-        model = head_class(head, entries)(entries)
-    return LoadedModel(model, MODEL_FAMILIES[family].parts(model))
-
-
 # distilbert-base-multilingual-cased with 10 labels: Emekaeze, notebook for English, "Task 2".
-MULTILINGUAL = {"vocab_size": 119_547, "n_layers": 6, "dim": 768, "n_heads": 12, "hidden_dim": 3_072}
+SIZES = {"vocab_size": 119_547, "n_layers": 6, "dim": 768, "n_heads": 12, "hidden_dim": 3_072, "num_labels": 10}
+
+
+def multilingual() -> LoadedModel:
+    """Without memory."""
+    entries = AutoConfig.for_model("distilbert", **SIZES)
+    with torch.device("meta"):
+        model = head_class("tokens", entries)(entries)
+    return LoadedModel(model, MODEL_FAMILIES["distilbert"].parts(model))
 
 
 @each(
@@ -45,7 +33,7 @@ MULTILINGUAL = {"vocab_size": 119_547, "n_layers": 6, "dim": 768, "n_heads": 12,
     ],
 )
 def test_parameter_counts_are_those_of_study_1(strategy: str, depth: int, trainable: int) -> None:
-    loaded = meta("distilbert", MULTILINGUAL, 10)
+    loaded = multilingual()
     for layer in FREEZE_STRATEGIES[strategy](6, depth):
         loaded.parts.encoder_layers[layer].requires_grad_(False)
     assert loaded.params() == 134_741_770

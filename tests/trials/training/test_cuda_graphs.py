@@ -112,22 +112,6 @@ def batches(*lengths: int, n: int = 2) -> Iterator[Batch]:
         yield Batch(numbers, numbers, numbers, None, None)
 
 
-def test_a_replay_reads_its_own_buffers_and_leaves_the_batch_alone() -> None:
-    given, read = list(batches(16, 16, 16)), []
-
-    def step(batch: Batch) -> torch.Tensor:
-        read.append(batch.ids.data_ptr())
-        return batch.ids.sum()
-
-    take = StepGraphs(Recorders().new).stepper(step, "one")
-    for batch in given:
-        take(batch)
-    assert read[0] == given[0].ids.data_ptr()
-    assert read[1] == read[2]
-    assert read[1] not in [batch.ids.data_ptr() for batch in given]
-    assert [int(batch.ids[0, 0]) for batch in given] == [0, 1, 2]
-
-
 # --- What only a GPU can show
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -20,7 +19,7 @@ from trials.models.family import MODEL_FAMILIES
 from trials.models.load import load_model
 from trials.tasks.task import Example
 from trials.training import device_loader
-from trials.training.batching import Batch, collate, laid_end_to_end, shuffled_batches, takes_square_mask
+from trials.training.batching import Batch, collate, laid_end_to_end, takes_square_mask
 from trials.training.device_loader import DeviceLoader
 from trials.training.loop import train_steps
 from trials.training.step_rule import RESIDENT_BYTES
@@ -100,22 +99,6 @@ def test_a_length_is_rounded_up_but_never_beyond_the_longest_example(
     assert one.mask is not None
     assert one.mask.sum() == lengths[0]
     assert all(torch.equal(a[:, : lengths[0]], b) for a, b in zip(one.tensors, collate(examples[:1], 9, CPU).tensors))  # noqa: B905
-
-
-@pytest.mark.parametrize("task", ["pos", "mrpc", "stsb"])
-def test_a_trial_on_resident_examples_has_the_losses_of_one_on_collated_ones(
-    task: str, make_trial: TrialMaker, texts: Path
-) -> None:
-    changes: dict[str, Any] = {} if task == "pos" else {"task": task, "data": {"folder": str(texts)}}
-    spec, losses = make_trial("bert", dropout=0.0, **changes), []
-    for resident in (False, True):
-        training = start(spec)
-        batches = shuffled_batches(len(training.examples), 4, np.random.default_rng(0))
-        training.device_batches = DeviceLoader(training.examples, training.pad_id, CPU, resident=resident).batches(
-            batches
-        )
-        losses.append(train_steps(training, 12))
-    assert losses[0] == losses[1]
 
 
 # --- Square masks

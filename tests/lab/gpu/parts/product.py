@@ -34,7 +34,7 @@ LARGE = (  # the whole train subset is one batch
 )  # fmt: skip
 WITHIN = 0.5  # points; the mean of four trials, of one freeze, has a standard error of 0.1
 LEFT_BYTES = 1_600_000_000  # on a card that another program fills: a context of CUDA and a part of such a batch
-# Where such batches share a card: two trials, each of 2.75 GB (simulated: tests/trials/training/test_graph_memory.py)
+# Where such batches share a card: two trials, each of 2.75 GB (simulated at revision bf592d72: test_graph_memory.py)
 # and a context, the context of the process that asks, and what a launch leaves in reserve.
 LEFT_FOR_TWO_BYTES = 9_000_000_000
 LAUNCH_S = 120.0  # of one launch
