@@ -6,7 +6,6 @@ with `pip download`, from wherever this machine's pip is set to look.
 
 from __future__ import annotations
 
-import io
 import re
 import subprocess
 import sys
@@ -16,7 +15,6 @@ import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO
 
 ROOT = Path(__file__).parents[3]
 HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -105,14 +103,17 @@ def how_to_run(pieces: Sequence[Path]) -> str:
 
 @contextmanager
 def _archive(folder: Path, name: str) -> Iterator[tarfile.TarFile]:
-    """Its pieces get their names when all are there: one that was cut off is none."""
+    """Its pieces are there when the whole is: one that was cut off is none."""
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob(f"{name}.tar.xz.*"):
         old.unlink()
-    with _Pieces(folder / f"{name}.tar.xz.part") as pieces, tarfile.open(fileobj=pieces, mode="w|xz") as archive:
+    whole = folder / f"{name}.tar.xz.part"
+    with tarfile.open(whole, "w:xz") as archive:
         yield archive
-    for piece in folder.glob(f"{name}.tar.xz.part.*"):
-        piece.rename(piece.with_name(piece.name.replace(".part", "")))
+    content = whole.read_bytes()
+    for n, start in enumerate(range(0, len(content), PIECE_BYTES)):
+        (folder / f"{name}.tar.xz.{n:02}").write_bytes(content[start : start + PIECE_BYTES])
+    whole.unlink()
 
 
 def pinned_versions() -> dict[str, str]:
@@ -155,41 +156,3 @@ def _files_of_the_project() -> list[str]:
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
     wanted = (name for name in sorted(set(listed)) if not name.startswith(NOT_CARRIED))
     return [name for name in wanted if (ROOT / name).is_file() and not (ROOT / name).is_symlink()]
-
-
-class _Pieces(io.RawIOBase):
-    """A file that is written into several, none larger than PIECE_BYTES."""
-
-    def __init__(self, path: Path) -> None:
-        self._path, self._n = path, 0
-        self._file: BinaryIO | None = None
-
-    def write(self, content: Any) -> int:
-        """Append bytes."""
-        for part in _cut(bytes(content), PIECE_BYTES - (self._file.tell() if self._file else 0)):
-            if self._file is None or self._file.tell() + len(part) > PIECE_BYTES:
-                self._end_piece()
-                self._file = self._path.with_name(f"{self._path.name}.{self._n:02}").open("wb")
-                self._n += 1
-            self._file.write(part)
-        return len(content)
-
-    def writable(self) -> bool:
-        """It is."""
-        return True
-
-    def close(self) -> None:
-        """End the last piece."""
-        self._end_piece()
-        super().close()
-
-    def _end_piece(self) -> None:
-        if self._file is not None:
-            self._file.close()
-
-
-def _cut(content: bytes, room: int) -> Iterator[bytes]:
-    if content[:room]:
-        yield content[:room]
-    for start in range(room, len(content), PIECE_BYTES):
-        yield content[start : start + PIECE_BYTES]

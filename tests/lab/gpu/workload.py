@@ -1,6 +1,6 @@
 """Study 1 at true size without a download: random weights, random subwords, sentences of real lengths.
 
-The recipe and sizes are read from `configs/`; the lengths are those of the bundled treebank samples. Nothing is
+The recipe and sizes are read from `configs/`; the lengths are those of a bundled treebank sample. Nothing is
 tokenised: the encoded corpora are put where a trial looks for them.
 """
 
@@ -28,15 +28,9 @@ from trials.tasks.task import IGNORE, Example, Split
 
 CONFIGS = Path(__file__).parents[3] / "configs"
 SUBWORDS_A_WORD = (0.8, 0.13, 0.07)  # shares of words of 1, 2 and 3 subwords
-TREEBANKS = {"ewt": "UD_English-EWT-sample", "nsc": "UD_Naija-NSC-sample"}
+TREEBANK, SAMPLE = "ewt", "UD_English-EWT-sample"
 N_TAGS, FIRST_ID = 17, 5  # ids below are those of special tokens
-# The published dimensions of the two encoders; what `AutoConfig` has by default is left out.
-ENCODERS: dict[str, dict[str, Any]] = {
-    "distilbert-base-multilingual-cased": {"family": "distilbert", "vocab_size": 119_547},
-    "roberta-base": {
-        "family": "roberta", "vocab_size": 50_265, "max_position_embeddings": 514, "type_vocab_size": 1,
-    },
-}  # fmt: skip
+VOCABULARY = 119_547  # of distilbert-base-multilingual-cased; the rest is as `AutoConfig` has it
 LAYERS = {"distilbert": 6, "roberta": 12}
 TINY = {"hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 32, "vocab_size": 200}
 
@@ -54,35 +48,26 @@ class Workload:
     tiny: bool
 
     def study1(self) -> list[TrialSpec]:
-        """Ten trials: two treebanks times five freezes, one seed."""
+        """Five trials of the first treebank: its freezes, one seed."""
         sweep, published = (
             yaml.safe_load((CONFIGS / folder / "emekaeze_pos.yaml").read_text(encoding="utf-8"))
             for folder in ("sweeps", "published")
         )
         recipe = {key: value for key, value in sweep["trial"].items() if key != "model"}
-        model = self.encoder(published["model"])
+        entries = {"vocab_size": VOCABULARY} | (TINY if self.tiny else {})  # in a rehearsal as deep, but narrow
+        model = self.model("distilbert", LAYERS["distilbert"], **entries)
         if self.tiny:
             recipe["optim"] = recipe["optim"] | {"epochs": 2, "batch_size": 8}
             recipe |= {"max_length": 32, "precision": "fp32"}
+        details = published["corpora"][TREEBANK]
+        sizes = (48, 24, 16) if self.tiny else tuple(size or 0 for size in details["sizes"])
+        recipe |= {"task": details["task"], "data": data_spec(TREEBANK, sizes), "model": model, "train_size": sizes[0]}
         found = []
-        for name in TREEBANKS:
-            details = published["corpora"][name]
-            sizes = (48, 24, 16) if self.tiny else tuple(size or 0 for size in details["sizes"])
-            task = details["task"]
-            for freeze in sweep["space"]["freeze"]:
-                draft = FreezeDraft.model_validate({"strategy": freeze} if isinstance(freeze, str) else freeze)
-                spec = {
-                    **recipe, "task": task, "data": data_spec(name, sizes), "model": model,
-                    "freeze": draft.resolve(model), "train_size": sizes[0], "seed": sweep["seeds"][0],
-                }  # fmt: skip
-                found.append(TrialSpec.model_validate(spec))
+        for freeze in sweep["space"]["freeze"]:
+            draft = FreezeDraft.model_validate({"strategy": freeze} if isinstance(freeze, str) else freeze)
+            spec = {**recipe, "freeze": draft.resolve(model), "seed": sweep["seeds"][0]}
+            found.append(TrialSpec.model_validate(spec))
         return found
-
-    def encoder(self, name: str) -> ModelSpec:
-        """A published encoder with random weights; in a rehearsal as deep, but narrow."""
-        entries = dict(ENCODERS[name])
-        family = entries.pop("family")
-        return self.model(family, LAYERS[family], **(entries | TINY if self.tiny else entries))
 
     def model(self, family: str, n_layers: int, **entries: Any) -> ModelSpec:
         """A random model in a folder, written once."""
@@ -135,15 +120,15 @@ def _encoded(spec: TrialSpec) -> EncodedCorpus:
     assert spec.data.sizes is not None
     splits = []
     for split, size in zip(("train", "dev", "test"), spec.data.sizes, strict=True):
-        words = rng.choice(_sample_words(spec.data.name, split), size).tolist()
+        words = rng.choice(_sample_words(split), size).tolist()
         splits.append(Split([_sentence(n, spec.max_length, config["vocab_size"], len(names), rng) for n in words]))
     return EncodedCorpus(names, names, config.get("pad_token_id") or 0, *splits)
 
 
 @lru_cache
-def _sample_words(corpus: str, split: str) -> tuple[int, ...]:
-    """Words of the sentences of a bundled sample; those that it numbers with an integer."""
-    blocks = (treebank_path(TREEBANKS[corpus]) / f"{split}.conllu").read_text(encoding="utf-8").split("\n\n")
+def _sample_words(split: str) -> tuple[int, ...]:
+    """Words of the sentences of the bundled sample; those that it numbers with an integer."""
+    blocks = (treebank_path(SAMPLE) / f"{split}.conllu").read_text(encoding="utf-8").split("\n\n")
     counts = (sum(line.partition("\t")[0].isdigit() for line in block.splitlines()) for block in blocks)
     return tuple(n for n in counts if n)
 

@@ -17,7 +17,7 @@ GOAL = 1.05  # of the time step by step, on average: graphs are on because they 
 
 def run(context: PartContext, record: Record) -> None:
     """Milliseconds a step."""
-    none, every_layer, _, four_layers, _ = context.workload.study1()[:5]
+    none, every_layer, _, four_layers, _ = context.workload.study1()
     ratios = []
     for precision in ("fp32", "bf16", *(["fp16"] if context.on_gpu else [])):
         for spec in (none, every_layer, four_layers):
