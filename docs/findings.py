@@ -364,7 +364,7 @@ def _searches(store: ResultStore) -> Iterator[Search]:
                 goal = GoalSpec(choose_depth=DepthGoalSpec(tolerance=tolerance))
                 search = DepthSearch(goal, depths, StoredTrials(ResultStore(Path("nothing"))))
                 spent = simulate(search, recorded).trials
-                chosen = search.decided().chosen
+                chosen = search.decided().choice
                 n_layers = search.decided().n_layers or 0
                 label = None if chosen is None else strip_and_word(chosen["freeze_spec"], n_layers)
                 results.append((spent, label))

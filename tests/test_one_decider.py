@@ -118,7 +118,7 @@ def test_the_end_of_a_search_is_the_answer_on_every_surface(tmp_path: Path, case
         lines_of(told)[1],
     ]
     assert [row["verdict"] for row in told.settings] == source.decided().table["verdict"].tolist()
-    assert (told.outcome == "freeze") == (source.decided().chosen is not None)
+    assert (told.outcome == "freeze") == (source.decided().choice is not None)
     printed = CliRunner().invoke(app, ["answer", "--store", store, "--json"])
     assert json.loads(printed.stdout) == [told.as_json()]
     page = selected(ResultStore(Path(store)))
@@ -164,4 +164,4 @@ def test_a_freeze_of_real_trials_of_which_three_of_ten_collapse_is_chosen_by_nei
     assert (row["verdict"], row["collapsed"]) == (WITHIN, 3)
     assert row["loss_all"] > 10 > row["loss"]
     assert row["barred"]
-    assert (source.decided().chosen or {}).get("freeze") != "first 2+E"
+    assert (source.decided().choice or {}).get("freeze") != "first 2+E"

@@ -28,7 +28,7 @@ from dashboards.views.answer import in_lines, page_sentences
 from dashboards.views.kit.components import part_id
 from dashboards.views.kit.drawing import in_dark
 from dashboards.views.sweep_list import front_sweep
-from orchestrator.config.quantities import counted
+from orchestrator.config.quantities import amount
 from trials.errors import StoreError
 
 _INDEX = """<!DOCTYPE html>
@@ -123,7 +123,7 @@ def _first_words(cache: PageCache, search: str) -> list[str]:
     """The answers of the first page, a line a corpus; none where the store cannot be read, which the page then says."""
     try:
         selection = cache.select(f"?{search}")
-        limit = counted(selection.plan.tolerance, "point")
+        limit = amount(selection.plan.tolerance, "point")
         return [f"To lose at most {limit}:", *in_lines(selection)]
     except StoreError:
         return []

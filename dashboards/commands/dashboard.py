@@ -19,7 +19,7 @@ import typer
 from orchestrator.api.answering import chosen_sweep
 from orchestrator.config import options
 from orchestrator.config.command_line import configs_folder
-from orchestrator.config.console import DEFAULT_STORE, reported, say
+from orchestrator.config.console import DEFAULT_STORE, errors_as_exit_codes, say
 from orchestrator.store import open_store
 from trials.errors import PermafrostError, StoreError, require
 
@@ -68,7 +68,7 @@ def dashboard(
 
     Exit codes: 2 invalid option, 3 no store, 4 refused for safety, 5 no such sweep, 130 Ctrl-C, 143 SIGTERM.
     """
-    with reported():
+    with errors_as_exit_codes():
         require("dash", "dashboard", "the dashboard")
         from dashboards.serving.access import read_access
 
@@ -128,7 +128,7 @@ def demo(
 
     Exit codes: as of `dashboard`.
     """
-    with reported():
+    with errors_as_exit_codes():
         require("dash", "dashboard", "the dashboard")
         if not DEMO_STORE.is_dir():
             raise StoreError(f"{DEMO_STORE}: the study is not there. Install Permafrost anew, or use its repository.")

@@ -16,7 +16,7 @@ from orchestrator.api.answering import answers_of, chosen_sweep, overrides, plan
 from orchestrator.commands.answer_command import ToleranceOption
 from orchestrator.commands.shown_answers import show_answers
 from orchestrator.config import options
-from orchestrator.config.console import DEFAULT_STORE, reported, say, stderr, step_progress
+from orchestrator.config.console import DEFAULT_STORE, errors_as_exit_codes, say, stderr, step_progress
 from orchestrator.store import ResultStore, open_store
 from trials.errors import ConfigError, RefusedError, require
 from trials.outside.plain_files import path_inside
@@ -53,7 +53,7 @@ def report(
 
     Exit codes: 0 success, 2 invalid option, 3 no store, 4 the folder holds something else, 5 no such sweep.
     """
-    with reported():
+    with errors_as_exit_codes():
         require("dash", "dashboard", "`report`")
         from dashboards.data.frames import Frames
         from dashboards.data.selection import PageQuery
@@ -112,7 +112,7 @@ def export(
     Extensions: csv, md, tex for the table; svg, pdf, png for the figure; json for Plotly. Exit codes: 2 invalid option,
     3 no store or no browser, 5 nothing to show.
     """
-    with reported():
+    with errors_as_exit_codes():
         require("dash", "dashboard", "`export figure`")
         from dashboards.data.frames import Frames
         from dashboards.report.files import export_figure

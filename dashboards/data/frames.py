@@ -32,7 +32,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from orchestrator.analysis.decision_plan import DecisionPlan
-from orchestrator.analysis.trial_frame import CONDITIONS, TEXTS, described
+from orchestrator.analysis.trial_frame import CONDITIONS, TEXTS, full_frame
 from orchestrator.claims.claims import RunningDriver, began_at, likely_shares, running_drivers
 from orchestrator.storage.storage import AccessError
 from orchestrator.store import ResultStore
@@ -487,7 +487,7 @@ class Frames:
 
     def _described(self, trials: pd.DataFrame) -> pd.DataFrame:
         """The trials as every analysis takes them, with `corpus_key` and `NUMBERS`."""
-        trials = described(trials, {cell: self._settings.by_cell[cell] for cell in trials["cell"].unique()})
+        trials = full_frame(trials, {cell: self._settings.by_cell[cell] for cell in trials["cell"].unique()})
         trials["corpus_key"] = trials["task"] + " " + trials["corpus"]
         for name in NUMBERS:
             trials[name] = trials[name].astype("float64") if name in trials else np.nan

@@ -22,7 +22,7 @@ from dashboards.data.frames import Snapshot, Sweep
 from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.analysis.savings import FLOPS, default_saving
 from orchestrator.analysis.trial_frame import with_sentences
-from orchestrator.config.quantities import counted
+from orchestrator.config.quantities import amount
 from orchestrator.store import ResultStore
 from orchestrator.store.evidence import sentence_columns
 from trials.escaping import escaped
@@ -527,7 +527,7 @@ def provenance(selection: Selection) -> Provenance:
         f"commit {', '.join(map(short_commit, commits[:3])) or 'none'}",
         f"data {_some(data)}",
         f"device {_some(devices)}",
-        f"{len(trials):,} of {counted(planned, 'trial')} shown, {len(selection.completed):,} completed",
+        f"{len(trials):,} of {amount(planned, 'trial')} shown, {len(selection.completed):,} completed",
         f"{len(snapshot.evaluations):,} evaluations in the store",
         f"last row {_utc(snapshot.last_row) or 'none'}",
         *([f"address {escaped(query)}"] if query else []),

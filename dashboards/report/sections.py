@@ -15,7 +15,7 @@ from dashboards.views.registry import PARTS
 from orchestrator.analysis.describe import describe_cells
 from orchestrator.analysis.savings import savings
 from orchestrator.analysis.wording import HOW_DECIDED, saves_sentence
-from orchestrator.config.quantities import counted, points
+from orchestrator.config.quantities import amount, points
 from trials.errors import NothingMatchedError
 from trials.spec import Seeds, TrialSpec
 
@@ -80,7 +80,7 @@ def _recipe(spec: TrialSpec) -> str:
     return (
         f"AdamW, learning rate {optim.lr:g}{head}, weight decay {optim.weight_decay:g}, {warmup}, "
         f"{optim.schedule} schedule{decay}, {clip}; batches of {optim.batch_size} ({spec.batching}), "
-        f"{counted(optim.epochs, 'epoch')}, evaluated on dev {often}; {spec.precision}, at most {spec.max_length} "
+        f"{amount(optim.epochs, 'epoch')}, evaluated on dev {often}; {spec.precision}, at most {spec.max_length} "
         f"subwords{lower}; frozen parts {frozen} dropout{lora}{thaw}."
     )
 
@@ -103,9 +103,9 @@ def answer_lines(selection: Selection) -> tuple[str, ...]:
     except EmptyPartError as error:
         return (*lines, str(error))
     for answer in answers:
-        tolerance = f"tolerance {counted(answer.tolerance, 'point')}"
+        tolerance = f"tolerance {amount(answer.tolerance, 'point')}"
         lines.append(f"Train size {answer.train_size:,}, {tolerance}: {answer.sentence}")
-        if (chosen := answer.decided_by.chosen) is not None:
+        if (chosen := answer.decided_by.choice) is not None:
             costs = savings(selection.of_questions.trials)
             lines += filter(None, [saves_sentence(costs[costs["cell"] == chosen["cell"]], COSTS)])
     return tuple(lines)

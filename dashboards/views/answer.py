@@ -22,7 +22,7 @@ from dashboards.views.kit.part import EmptyPartError, Part, View
 from dashboards.views.losses import LOSSES
 from dashboards.views.sweep_list import SWEEPS, add_sweep_callbacks
 from orchestrator.analysis.wording import NO_CANDIDATES
-from orchestrator.config.quantities import counted
+from orchestrator.config.quantities import amount
 
 
 class Cards(NamedTuple):
@@ -54,7 +54,7 @@ def first_glance(selection: Selection) -> Any:
         text = f"{store} has no sweep yet. Run one: permafrost launch --store {store}"
         return dmc.Alert(text, title="Empty store", color="blue", variant="outline")
     lines = [html.P([html.B(f"{subject}: ") if subject else "", words]) for subject, words in _sentences(selection)]
-    limit = counted(selection.plan.tolerance, "point")
+    limit = amount(selection.plan.tolerance, "point")
     heading = html.P(f"To lose at most {limit}:", className="asked")
     return html.Div([heading, html.Div(lines, className="sentence-first"), *coverage.progress(selection)])
 

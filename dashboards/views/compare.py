@@ -31,10 +31,10 @@ from dashboards.views.kit.drawing import (
 )
 from dashboards.views.kit.part import EmptyPartError, Part, View
 from dashboards.views.trial_page import settings_of
-from orchestrator.analysis.freeze_names import FreezeName, froze_by
+from orchestrator.analysis.freeze_names import FreezeName, freeze_changes_by
 from orchestrator.analysis.losses import losses
 from orchestrator.analysis.two_way import interval
-from orchestrator.config.quantities import counted
+from orchestrator.config.quantities import amount
 from trials.metrics.metric import metric_label
 from trials.spec import Seeds
 
@@ -274,7 +274,7 @@ def prepare_scores(selection: Selection) -> pd.DataFrame:
             paired.append(f"not compared: other {other}")
         else:
             paired.append("yes, by seed" if row["seed"] == first["seed"] else "no: other seed")
-    changing = froze_by(t, "trial_id")
+    changing = freeze_changes_by(t, "trial_id")
     return pd.DataFrame(
         {
             "number": t["number"],
@@ -347,7 +347,7 @@ def settings_body(info: pd.DataFrame) -> Any:
     shown = info.drop(columns="differs")
     differing, same = shown[info["differs"]], shown[~info["differs"]]
     head = frame_table(differing) if len(differing) else dmc.Text("These trials have the same settings.")
-    summary = html.Summary(f"{counted(len(same), 'setting')} that {'are' if len(same) != 1 else 'is'} the same in all")
+    summary = html.Summary(f"{amount(len(same), 'setting')} that {'are' if len(same) != 1 else 'is'} the same in all")
     folded = html.Details([summary, frame_table(same[["setting", "1"]].rename(columns={"1": "value"}))])
     return html.Div([head, folded])
 

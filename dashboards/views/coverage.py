@@ -15,7 +15,7 @@ from dashboards.views.kit.cards import resume_command
 from dashboards.views.kit.components import copied
 from dashboards.views.kit.drawing import STATES, Figure, Look, axis, cell_name, layout
 from dashboards.views.kit.part import EmptyPartError, Part
-from orchestrator.config.quantities import counted
+from orchestrator.config.quantities import amount
 from orchestrator.forecast.pace import TRIAL_COLUMNS, RunningTrial, time_left
 from trials.record import State
 from trials.spec import Seeds
@@ -207,7 +207,7 @@ def _progress(info: Progress, *, is_said: bool) -> Any:
     total, done = sum(info.counts.values()), info.counts.get("completed", 0)
     others = [f"{n:,} {STATES[state][0]}" for state, n in info.counts.items() if state != "completed"]
     items = [f"time left: {info.time_left}"] if info.time_left else []
-    completed = [] if is_said else [f"{done:,} of {counted(total, 'trial')} completed"]
+    completed = [] if is_said else [f"{done:,} of {amount(total, 'trial')} completed"]
     text = ", ".join([*completed, *others, *items])
     bar = html.Div(
         [

@@ -35,7 +35,7 @@ from dashboards.views.kit.drawing import (
 from dashboards.views.kit.part import EmptyPartError, Part
 from orchestrator.analysis.describe import describe_cells
 from orchestrator.analysis.freeze_names import FreezeName
-from orchestrator.config.quantities import counted
+from orchestrator.config.quantities import amount
 from trials.metrics.spans import PREFIXES, spans
 
 CUT_OFF = "(cut off)"  # the label of words beyond the maximum input length, which have no prediction
@@ -268,7 +268,7 @@ def prepare_confusion(selection: Selection) -> Confusion:
     pooled = [_pooled([confusion(predicted) for predicted in side]) for side in sides]
     labels, columns, folded = _labels(pooled)
     ours, base = (_matrix(counts, labels, columns) for counts in pooled)
-    rare = f"{counted(folded, 'rarer label')} combined as {OTHERS}." if folded else ""
+    rare = f"{amount(folded, 'rarer label')} combined as {OTHERS}." if folded else ""
     note = " ".join(filter(None, [cells.note, rare]))
     return Confusion(labels, columns, ours, base, cells, note)
 

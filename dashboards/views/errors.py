@@ -13,7 +13,7 @@ from dashboards.views.kit.drawing import Diamonds, Figure, Look, forest_plot, na
 from dashboards.views.kit.part import NO_PAIRS, SHARED_CONTROLS, EmptyPartError, Part, View
 from orchestrator.analysis.decide import loss_table
 from orchestrator.analysis.decision_plan import ERROR, DecisionPlan
-from orchestrator.config.quantities import counted
+from orchestrator.config.quantities import amount
 
 LEVELS = {"span": "entity type", "class": "class", "token": "tag"}  # the first that a task has is its default
 MAX_TAGS = 40
@@ -87,7 +87,7 @@ def draw_tags(info: TagDifferences, look: Look) -> Figure:
         "<br>%{customdata[3]}<extra>%{customdata[0]}</extra>",
     )
     n_more = len(info.table) - len(rows)
-    more = f"{counted(n_more, 'rarer label')} in the table only." if n_more else ""
+    more = f"{amount(n_more, 'rarer label')} in the table only." if n_more else ""
     figure = forest_plot(rows, marks, look, f"loss of F1 on {info.split} (points)")
     return with_note(figure, look, info.cells.caption, info.note, more)
 

@@ -22,7 +22,7 @@ from dashboards.views.kit.drawing import (
 )
 from dashboards.views.kit.part import EmptyPartError, Part
 from orchestrator.analysis.variance import SHARED, Anova, anova
-from orchestrator.config.quantities import counted
+from orchestrator.config.quantities import amount
 
 MAX_ROWS = 400  # rows of an analysis of variance, which inverts a matrix of rows by levels
 _REST = {"residual": "not explained", SHARED: "several together"}
@@ -76,7 +76,7 @@ def _analysed(selection: Selection) -> tuple[pd.DataFrame, dict[str, str], str]:
 def draw_importance(info: list[Panel], look: Look) -> Figure:
     """A bar per setting with its 95 % interval, largest first, then what several or none explain; a panel a corpus."""
     shown = [panel for panel in info if len(panel.found.table)]
-    titles = [f"<b>{name(panel.title, 28)}</b>, {counted(panel.found.n, 'trial')}" for panel in shown]
+    titles = [f"<b>{name(panel.title, 28)}</b>, {amount(panel.found.n, 'trial')}" for panel in shown]
     rows = [[name((p.labels | _REST)[factor], 28) for factor in p.found.table["factor"]] for p in shown]
     drawn = row_panels(look, axis("share of the variance (%)", range=[0, 104]), titles, rows, row_height=_BAR)
     drawn["barmode"] = "overlay"

@@ -27,7 +27,7 @@ from dashboards.views.kit.drawing import (
 from dashboards.views.kit.part import EmptyPartError
 from orchestrator.analysis.answer import Answer
 from orchestrator.analysis.freeze_names import FROZEN, TRAINED
-from orchestrator.analysis.setting_phrases import lost
+from orchestrator.analysis.setting_phrases import loss_phrase
 from orchestrator.analysis.wording import NO_CANDIDATES
 
 _LETTER, _SQUARE, _LINE, _MARKER = 7.0, 11.5, 16, 8  # pixels
@@ -361,4 +361,4 @@ def _drawn_as(rows: pd.DataFrame, look: Look) -> dict[str, Any]:
 def _hover_text(row: Any) -> str:
     no_interval = "" if np.isfinite(row.low) and np.isfinite(row.high) else ", no interval yet"
     saves = f"saves {100 * row.saved:.1f} %"
-    return f"{lost(row._asdict())}{no_interval}<br>{saves}<br>{name(row.verdict, 80)}, n={row.n_pairs}"
+    return f"{loss_phrase(row._asdict())}{no_interval}<br>{saves}<br>{name(row.verdict, 80)}, n={row.n_pairs}"

@@ -15,7 +15,7 @@ from dashboards.data.selection import COSTS, of_page
 from dashboards.views.kit.drawing import Figure, Look, axis, grid, name, panel_axes, with_note
 from dashboards.views.kit.part import Part
 from dashboards.views.loss_panels import LossPanel, LossPanels, PanelDrawing, losses_table, prepare_losses
-from orchestrator.config.quantities import counted, points
+from orchestrator.config.quantities import amount, points
 
 _COLUMNS, _MOST_COLUMNS, _HIGH, _NARROW_HIGH = 2, 3, 400, 320  # panels in a row, also of a large screen; pixels of one
 _HEADS = 90  # pixels between two rows of panels: the axis below and the two lines of a heading
@@ -53,7 +53,7 @@ def draw_losses(info: LossPanels, look: Look) -> Figure:
     drawn["showlegend"] = False
     drawn["meta"] = {"tolerance": info.tolerance}  # the line to drag: assets/permafrost.js
     without = sum(panel.without for panel in panels)
-    note = f"{counted(without, 'setting')} without a completed pair or a known saving: in the table." if without else ""
+    note = f"{amount(without, 'setting')} without a completed pair or a known saving: in the table." if without else ""
     return with_note({"data": data, "layout": drawn}, look, info.note, note)
 
 

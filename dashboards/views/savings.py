@@ -26,7 +26,7 @@ from dashboards.views.kit.drawing import (
 from dashboards.views.kit.part import ONLY_BASELINE, EmptyPartError, Part, View
 from orchestrator.analysis.savings import COSTS as SHOWN
 from orchestrator.analysis.savings import savings
-from orchestrator.config.quantities import counted
+from orchestrator.config.quantities import amount
 from trials.record import COSTS as RECORDED
 
 _MARKS = (
@@ -113,7 +113,7 @@ def _markers(cost: str, table: pd.DataFrame, shown: Sequence[str], look: Look) -
 
 
 def _basis(row: Any) -> str:
-    basis = counted(row.n_pairs, "pair") if row.n_pairs else "counted"
+    basis = amount(row.n_pairs, "pair") if row.n_pairs else "counted"
     return f"{basis}; {name(row.note)}" if row.note else basis
 
 

@@ -19,7 +19,7 @@ from dashboards.views.kit.cards import answers_of_page, questions_of
 from dashboards.views.kit.components import part_id
 from dashboards.views.kit.part import EmptyPartError, Part
 from orchestrator.analysis.answer import Answer
-from orchestrator.config.quantities import counted
+from orchestrator.config.quantities import amount
 from orchestrator.store.plans import is_beside
 from trials.record import State as TrialState
 
@@ -41,7 +41,7 @@ def sweep_list(selection: Selection) -> Any:
     alike = kept.but(tolerance=selection.plan.tolerance, theme="auto", pause=False)
     answered = {sweep.name for sweep in answerable(selection.snapshot)}
     lines = [_line(sweep, kept, alike, sweep.name in answered) for sweep in selection.snapshot.sweeps.values()]
-    limit = counted(selection.plan.tolerance, "point")
+    limit = amount(selection.plan.tolerance, "point")
     return html.Div([html.P(f"What each would freeze to lose at most {limit}."), html.Ul(lines)])
 
 
@@ -105,7 +105,7 @@ def _line(sweep: Sweep, kept: PageQuery, alike: PageQuery, is_answered: bool) ->
         alike: What its answer is asked with, as that of this page is.
     """
     parts: list[Any] = [
-        f": {state_of(sweep)}, {_n_completed(sweep):,} of {counted(len(sweep.trials), 'trial')} completed"
+        f": {state_of(sweep)}, {_n_completed(sweep):,} of {amount(len(sweep.trials), 'trial')} completed"
     ]
     if sweep.last_row is not None:
         when = f"{pd.Timestamp(sweep.last_row, unit='s'):%Y-%m-%d %H:%M} UTC"

@@ -13,7 +13,7 @@ from dashboards.data.selection import SPLITS, PageQuery
 from dashboards.views.kit.components import frame_table, graph, marked
 from dashboards.views.kit.drawing import Figure, Look, axis, layout
 from orchestrator.analysis.cells import flatten
-from orchestrator.analysis.freeze_names import freeze_name, froze_by
+from orchestrator.analysis.freeze_names import freeze_changes_by, freeze_name
 from orchestrator.config.quantities import points
 from trials.errors import StoreError
 from trials.record import COSTS, State
@@ -67,7 +67,7 @@ def _sentence(row: Any) -> str:
     )
     test = "" if pd.isna(row["test_score"]) else f", {points(row['test_score'])} % on test"
     frozen = freeze_name(row["freeze_spec"], int(row["n_layers"]))
-    changing = froze_by(pd.DataFrame([row]), "trial_id").get(row["trial_id"])
+    changing = freeze_changes_by(pd.DataFrame([row]), "trial_id").get(row["trial_id"])
     return (
         f"{row['model']} on {row['corpus']}, frozen: {frozen}, train size {row['train_size']:,}, "
         f"seed {Seeds.label_of(int(row['seed']))}: {str(row['state']).replace('_', ' ')}{score}{test}."

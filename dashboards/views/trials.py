@@ -26,8 +26,8 @@ from dashboards.views.kit.components import plain_rows
 from dashboards.views.kit.drawing import freeze_column
 from dashboards.views.kit.part import ItemPage, PageState, View
 from dashboards.views.trial_page import trial_page
-from orchestrator.analysis.freeze_names import froze_by
-from orchestrator.config.quantities import counted
+from orchestrator.analysis.freeze_names import freeze_changes_by
+from orchestrator.config.quantities import amount
 from trials.escaping import markdown
 from trials.metrics.metric import metric_label
 from trials.spec import Seeds
@@ -101,7 +101,7 @@ def grouped_rows(rows: pd.DataFrame) -> pd.DataFrame:
     agree = (groups[text].nunique(dropna=False) == 1).to_numpy()
     first = rows[~rows.duplicated(_GROUPED_BY)]
     means = dict(zip(_AVERAGED, groups[_AVERAGED].mean().round(4).to_numpy().T, strict=True))
-    counts = [counted(of, "trial") if n == of else f"{n} of {counted(of, 'trial')}" for n, of in scored]
+    counts = [amount(of, "trial") if n == of else f"{n} of {amount(of, 'trial')}" for n, of in scored]
     return first.assign(**first[text].where(agree, ""), **means, trial_id=counts)
 
 
@@ -307,7 +307,7 @@ def _grid(selection: Selection) -> Any:
 def _columns(selection: Selection) -> dict[str, str]:
     """The labels of all columns that are not empty, by name; the labels of scores name the metric."""
     trials = selection.trials
-    froze = froze_by(trials, "trial_id")
+    froze = freeze_changes_by(trials, "trial_id")
     absent = set() if froze else {"froze"}
     absent |= {name for name in COLUMNS if name in trials and name not in _ALWAYS and trials[name].isna().all()}
     metric = metric_label(str(trials["metric"].iloc[0])) if len(trials) else "score"
@@ -427,7 +427,7 @@ def _asked_rows(selection: Selection, filters: Mapping[str, Filter], sorts: Sequ
 
 
 def _rows(selection: Selection) -> pd.DataFrame:
-    trials, froze = selection.trials, froze_by(selection.trials, "trial_id")
+    trials, froze = selection.trials, freeze_changes_by(selection.trials, "trial_id")
     changing = [froze.get(trial_id, "") for trial_id in trials["trial_id"]]
     own = varying_columns(selection, trials)
     rows = trials.assign(froze=changing, **own).reindex(columns=[*COLUMNS, *own])

@@ -20,7 +20,7 @@ import pandas as pd
 from orchestrator.analysis.decide import Decision, Outcome, decide
 from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.analysis.savings import FLOPS, savings
-from orchestrator.analysis.wording import AnswerWords, answer_words, excluded
+from orchestrator.analysis.wording import AnswerWords, answer_words, excluded_counts
 from trials.freeze.strategies import ADAPTIVE, FREEZE_STRATEGIES, LAYERS, possible_depths
 from trials.models.family import MODEL_FAMILIES
 from trials.record import MEMORY, TRAINING_COST
@@ -111,7 +111,7 @@ class Answer:
     @property
     def freeze_spec(self) -> FreezeSpec | None:
         """What should be frozen; None if not decided. Not in `as_json`."""
-        if (chosen := self.decided_by.chosen) is not None:
+        if (chosen := self.decided_by.choice) is not None:
             return _freeze_of(chosen)
         return BASELINE if self.decided else None
 
@@ -207,7 +207,7 @@ class Answer:
     @property
     def _rests_on(self) -> pd.DataFrame:
         """The row of the recommended setting, or all."""
-        table, chosen = self.decided_by.table, self.decided_by.chosen
+        table, chosen = self.decided_by.table, self.decided_by.choice
         return table if chosen is None else table[table["cell"] == chosen["cell"]]
 
     def _most(self, name: str) -> int | None:
@@ -224,14 +224,14 @@ class Answer:
         """Settings, and pairs of runs, that are not considered, by reason."""
         table = self.decided_by.table
         left_out = int((table["n_run"] - table["n_pairs"]).sum())
-        return excluded(self.decided_by) | ({"pairs with a collapsed run": left_out} if left_out else {})
+        return excluded_counts(self.decided_by) | ({"pairs with a collapsed run": left_out} if left_out else {})
 
     @property
     def further_seeds(self) -> int | None:
         """About how many more seeds would decide for the largest saving still open; 0 if nothing is open, None if no
         number is likely to.
         """
-        return self.decided_by.takes("further_seeds")
+        return self.decided_by.data_for_nearest("further_seeds")
 
     @property
     def trade_offs(self) -> tuple[dict[str, Any], ...]:
@@ -294,7 +294,7 @@ class Answer:
 
     @property
     def _recommended(self) -> TrialSpec | None:
-        chosen = self.decided_by.chosen
+        chosen = self.decided_by.choice
         return None if chosen is None else self.specs.get(chosen["cell"])
 
     @property

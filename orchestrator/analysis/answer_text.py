@@ -13,7 +13,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from orchestrator.analysis.freeze_names import layer_strip, strip_and_word
-from orchestrator.config.quantities import counted
+from orchestrator.config.quantities import amount
 from trials.escaping import escaped
 from trials.record import MEMORY
 from trials.spec import BASELINE
@@ -114,7 +114,7 @@ def curve_lines(answer: Answer, columns: int = 100) -> list[str]:
     return [
         *table,
         *(f"{beginning}  {right}".rstrip() for beginning, right in zip(beside, drawn, strict=True)),
-        f"● mean, ├─┤ interval, │ no loss, ┊ the tolerance of {counted(answer.tolerance, 'point')}",
+        f"● mean, ├─┤ interval, │ no loss, ┊ the tolerance of {amount(answer.tolerance, 'point')}",
         *(["chance: that what is not decided is within the tolerance; no verdict"] if open_ones else []),
         *tolerance_lines(answer, columns),
     ]
@@ -138,7 +138,7 @@ def tolerance_lines(answer: Answer, columns: int = 200) -> list[str]:
     own = [] if any(limit <= answer.tolerance for limit, _ in buys) else [(answer.tolerance, _no_freeze(answer))]
     return [
         "what each tolerance buys:",
-        *(f"  within {counted(limit, 'point')}: {text}" for limit, text in sorted([*own, *buys])),
+        *(f"  within {amount(limit, 'point')}: {text}" for limit, text in sorted([*own, *buys])),
         *(f"  {line}" for text in beyond_texts(answer.decided_by.n_beyond) for line in wrap(text, columns - 2)),
     ]
 

@@ -18,7 +18,7 @@ Key = TypeVar("Key", bound=Hashable)
 Group = tuple[str, str, str, int]  # objective group: task, metric, corpus, train size; scores compare inside it only
 
 
-def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
+def group_by(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
     """Items by their keys, in order of first appearance."""
     groups: dict[Key, list[Item]] = {}
     for item in items:
@@ -26,9 +26,9 @@ def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list
     return groups
 
 
-def by_cell(specs: Iterable[TrialSpec]) -> dict[str, list[TrialSpec]]:
+def cell_specs(specs: Iterable[TrialSpec]) -> dict[str, list[TrialSpec]]:
     """The replicates of each cell by cell id."""
-    return grouped(specs, lambda spec: spec.cell_id)
+    return group_by(specs, lambda spec: spec.cell_id)
 
 
 def objective_group(spec: TrialSpec) -> Group:

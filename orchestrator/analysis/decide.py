@@ -28,14 +28,14 @@ import numpy.typing as npt
 import pandas as pd
 
 from orchestrator.analysis.decision_plan import FIRST_LOOK, DecisionPlan, PlannedLooks
-from orchestrator.analysis.freeze_names import froze_by
-from orchestrator.analysis.further_seeds import Further, further
-from orchestrator.analysis.looks import Simultaneous, deciding_ends, simultaneous
+from orchestrator.analysis.freeze_names import freeze_changes_by
+from orchestrator.analysis.further_seeds import Further, data_to_decide
+from orchestrator.analysis.looks import Simultaneous, deciding_ends, joint_intervals
 from orchestrator.analysis.losses import BROKEN, Collapses, Losses, collapses, excess_p, losses
 from orchestrator.analysis.rows import COMPLETED, ROUNDING, Floats, numbers, require
 from orchestrator.analysis.savings import COUNTED, default_saving, savings
 from orchestrator.analysis.two_way import BEYOND, WITHIN, Estimate, chance_within, interval, seed_means, verdict
-from orchestrator.config.quantities import POINTS, counted
+from orchestrator.config.quantities import POINTS, amount
 from trials.metrics.metric import METRICS
 from trials.record import State
 from trials.spec import FreezeSpec
@@ -140,13 +140,13 @@ class Decision:
     table: pd.DataFrame
     estimate: Estimate
 
-    def within(self, tolerance: float) -> Decision:
+    def at_tolerance(self, tolerance: float) -> Decision:
         """The decisions at another tolerance, in points. The intervals do not change."""
         plan = replace(self.plan, tolerance=tolerance)
         return replace(self, plan=plan, table=with_verdicts(self.table, plan, self.baseline))
 
     @cached_property
-    def missing(self) -> pd.DataFrame:
+    def missing_data(self) -> pd.DataFrame:
         """How much more data would decide each row of `table`: `further_seeds`, `further_sentences`,
         `sentences_with_all_seeds` (Int64, see `further_seeds.Further`), NA if no amount would or it is unknown; and
         `seeds_share`, the seeds' share of the variance of the mean.
@@ -161,7 +161,7 @@ class Decision:
                 counts[:, row] = 0
             elif estimate.variance > 0:
                 n_run = int(self.table["n_run"].iloc[row])
-                needed = further(estimate, self.looks, self.plan.tolerance, self.tail, n_run=n_run)
+                needed = data_to_decide(estimate, self.looks, self.plan.tolerance, self.tail, n_run=n_run)
                 counts[:, row] = [np.nan if n is None else n for n in (getattr(needed, name) for name in _MISSING)]
         columns = {
             name: pd.array(values, dtype="Float64").astype("Int64")
@@ -250,44 +250,44 @@ class Decision:
         return self.baseline.is_vacuous(self.plan.tolerance)
 
     @cached_property
-    def chosen(self) -> dict[str, Any] | None:
+    def choice(self) -> dict[str, Any] | None:
         """The row that is recommended; None if there is none."""
         return _first(self.candidates[self.candidates["qualifies"]]) if self.outcome == "freeze" else None
 
     @cached_property
-    def by_estimate(self) -> dict[str, Any] | None:
+    def best_by_estimate(self) -> dict[str, Any] | None:
         """The candidate that saves most among those whose mean loss is within the tolerance, whatever its interval."""
         within = self.candidates["loss"] <= self.plan.tolerance + ROUNDING
         likely = self.candidates[within & (self.candidates["barred"] == "")]
         return None if self.is_vacuous else _first(likely)
 
     @cached_property
-    def open(self) -> pd.DataFrame:
+    def open_settings(self) -> pd.DataFrame:
         """Candidates that save more than the recommended one and are neither qualified nor ruled out yet."""
-        candidates, best = self.candidates, self.chosen
+        candidates, best = self.candidates, self.choice
         still = candidates[~candidates["qualifies"] & (candidates["verdict"] != BEYOND) & (candidates["barred"] == "")]
         return still if best is None else still[still["saved"] > best["saved"]]
 
     @cached_property
     def nearest(self) -> dict[str, Any] | None:
         """The open candidate that the fewest further seeds would decide; means within the tolerance come first."""
-        if self.open.empty or self.is_vacuous:
+        if self.open_settings.empty or self.is_vacuous:
             return None
-        still = self.open.join(self.missing)
+        still = self.open_settings.join(self.missing_data)
         decidable = still[still["further_seeds"].notna() & (still["further_seeds"] > 0)]
         within = decidable[decidable["loss"] <= self.plan.tolerance + ROUNDING]
         decidable = within if len(within) else decidable  # a possible recommendation comes before a refusal
         return None if decidable.empty else _row(decidable.loc[decidable["further_seeds"].astype(float).idxmin()])
 
     @cached_property
-    def alike(self) -> dict[str, Any] | None:
+    def twin(self) -> dict[str, Any] | None:
         """The open candidate that saves most among those that score as the baseline does in every seed; None if
         another one may be shown to be within the tolerance sooner.
         """
         nearest = self.nearest
         if self.is_vacuous or (nearest is not None and nearest["loss"] <= self.plan.tolerance + ROUNDING):
             return None
-        return _first(self.open[self.open["why_none"] == NO_DIFFERENCE])
+        return _first(self.open_settings[self.open_settings["why_none"] == NO_DIFFERENCE])
 
     @cached_property
     def runner_up(self) -> dict[str, Any] | None:
@@ -304,11 +304,11 @@ class Decision:
         This is the recommended setting; else the one nearest to a decision, by seeds or else by sentences; else the one
         that loses least, among the candidates if any of them has pairs.
         """
-        chosen = self.chosen or (self.alike or self.nearest if self.outcome == "not decided" else None)
+        chosen = self.choice or (self.twin or self.nearest if self.outcome == "not decided" else None)
         if chosen is not None:
             return chosen
-        if self.outcome == "not decided" and not self.open["high"].dropna().empty:
-            still = self.open[self.open["high"].notna()].join(self.missing)
+        if self.outcome == "not decided" and not self.open_settings["high"].dropna().empty:
+            still = self.open_settings[self.open_settings["high"].notna()].join(self.missing_data)
             return _first(still.sort_values(["further_sentences", "sentences_with_all_seeds", "loss"], kind="stable"))
         with_loss = self.table[self.table["loss"].notna()]
         candidates = with_loss[with_loss["worth_having"] & with_loss["in_budget"]]
@@ -317,20 +317,20 @@ class Decision:
     @property
     def may_be_decided(self) -> bool:
         """Whether further seeds are likely to decide what is not decided, or the first look is still to come."""
-        if self.takes("further_seeds"):
+        if self.data_for_nearest("further_seeds"):
             return True
         if self.is_vacuous:
             return False
-        if ((self.open["n_run"] > 0) & (self.open["n_run"] < self.looks.first)).any():
+        if ((self.open_settings["n_run"] > 0) & (self.open_settings["n_run"] < self.looks.first)).any():
             return True
         table = self.table[self.table["in_budget"] & (self.table["worth_having"] | self.table["saved"].isna())]
-        return self.alike is None and not table["high"].notna().any() and bool((table["n_run"] < FIRST_LOOK).any())
+        return self.twin is None and not table["high"].notna().any() and bool((table["n_run"] < FIRST_LOOK).any())
 
-    def takes(self, what: str) -> int | None:
+    def data_for_nearest(self, what: str) -> int | None:
         """`further_seeds` or `further_sentences` of `nearest`; 0 if nothing is open, None if no number would decide."""
-        if self.open.empty or self.outcome not in ("freeze", "not decided"):
+        if self.open_settings.empty or self.outcome not in ("freeze", "not decided"):
             return 0
-        row = self.nearest if self.alike is None else None
+        row = self.nearest if self.twin is None else None
         return None if row is None or pd.isna(row[what]) else int(row[what])
 
 
@@ -464,7 +464,7 @@ def _decide(frame: pd.DataFrame, plan: DecisionPlan, budget: Mapping[str, float]
     family = worth | table["saved"].isna().to_numpy(dtype=bool)
     intervals = _intervals(by_setting, looks, plan.error, family, family & _vary_alike(frame, table))
     done = frame[frame["state"] == COMPLETED] if "state" in frame.columns else frame
-    changing, broken = froze_by(done, "cell"), _broken(frame)
+    changing, broken = freeze_changes_by(done, "cell"), _broken(frame)
     table = table.assign(
         **_interval_columns(by_setting, intervals, looks, baseline, _possible(frame, value, baseline)),
         worth_having=worth,
@@ -515,7 +515,7 @@ def _intervals(by_setting: Losses, looks: PlannedLooks, error: float, family: Bo
     if not by_setting.values:
         return Simultaneous(np.empty(0), np.empty(0), error, "", by_setting.estimate)
     n_run, sizes = numbers(by_setting.cells, "n_run"), by_setting.sizes  # looks count collapsed runs too
-    return simultaneous(by_setting.values, looks, error, n_run=n_run, family=family, pooled=pooled, sizes=sizes)
+    return joint_intervals(by_setting.values, looks, error, n_run=n_run, family=family, pooled=pooled, sizes=sizes)
 
 
 def _vary_alike(frame: pd.DataFrame, table: pd.DataFrame) -> Bools:
@@ -624,9 +624,9 @@ def _why_no_interval(row: Mapping[str, Any], looks: PlannedLooks, baseline: Base
     if np.isfinite(row["high"]):
         return ""
     if n > 1 and not row["variance"] > 0:  # true for NaN as well
-        return NO_DIFFERENCE if row["loss"] == 0 else f"all {counted(n, 'pair')} differ by the same"
+        return NO_DIFFERENCE if row["loss"] == 0 else f"all {amount(n, 'pair')} differ by the same"
     by_seeds = n < looks.first or pd.isna(row["n_documents"])  # otherwise the documents are too few
-    few = counted(n, "seed") if by_seeds else counted(int(row["n_documents"]), "document")
+    few = amount(n, "seed") if by_seeds else amount(int(row["n_documents"]), "document")
     return f"{few} {'is' if few.startswith('1 ') else 'are'} too few for an interval"
 
 

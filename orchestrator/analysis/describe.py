@@ -28,7 +28,7 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
-from orchestrator.analysis.rows import Codes, Floats, finite, measured, numbers, refuse_twice, require
+from orchestrator.analysis.rows import Codes, Floats, is_measured, numbers, refuse_twice, require, without_nan
 
 _EQUAL = 1e-12  # a spread below this share of the largest value is the rounding of equal values
 
@@ -88,7 +88,7 @@ def log_ends(m: Moments, level: float) -> tuple[Floats, Floats]:
     return np.where(positive, centre / factor, low), np.where(positive, centre * factor, high)
 
 
-def wider(first: tuple[Floats, Floats], second: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
+def hull_of_intervals(first: tuple[Floats, Floats], second: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
     """(groups,) ends of the hull of two intervals."""
     return np.minimum(first[0], second[0]), np.maximum(first[1], second[1])
 
@@ -122,7 +122,7 @@ class Summary(NamedTuple):
 
 def describe(values: Sequence[float] | Floats) -> Summary:
     """Summary of `values` (values,), without those that are NaN."""
-    finite_values = finite(values)
+    finite_values = without_nan(values)
     if not len(finite_values):
         return Summary(0, np.nan, np.nan, np.nan, np.nan, np.nan)
     m = sample_moments(finite_values)
@@ -157,7 +157,7 @@ def describe_cells(frame: pd.DataFrame, by: list[str], value: str, level: float 
     require(frame, [*by, value])
     groups = frame.groupby(by, sort=False, dropna=False)
     codes, size = groups.ngroup().to_numpy(dtype=np.intp), groups.ngroups
-    keep = measured(frame, value)
+    keep = is_measured(frame, value)
     named = [name for name in dict.fromkeys(["cell", "seed", *by]) if name in frame.columns]
     refuse_twice(frame[named][keep], by)  # without the other columns, which take longer to copy than all else here
     values = numbers(frame, value)[keep]
@@ -201,7 +201,7 @@ def _is_cost(column: str, values: Floats) -> bool:
 
 def score_ends(m: Moments, level: float) -> tuple[Floats, Floats]:
     """(groups,) ends of the intervals of mean scores in 0..1: the wider of Student's and of the logit scale's."""
-    low, high = wider(t_ends(m, level), logit_ends(m, level))
+    low, high = hull_of_intervals(t_ends(m, level), logit_ends(m, level))
     return np.clip(low, 0, 1), np.clip(high, 0, 1)
 
 

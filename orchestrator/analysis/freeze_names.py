@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
-from orchestrator.config.quantities import counted
+from orchestrator.config.quantities import amount
 from trials.escaping import escaped
 from trials.freeze.strategies import ADAPTIVE, LAYERS, look_of
 from trials.spec import FreezeSpec, TrialSpec
@@ -106,7 +106,7 @@ def parts(freeze: FreezeSpec, n_layers: int | None = None) -> str:
     if freeze.is_embeddings_alone:
         return "the embeddings"
     if phrase := look_of(freeze.strategy).phrase:
-        size = counted(freeze.depth, "layer") if n_layers is None else f"{freeze.depth} of {n_layers} layers"
+        size = amount(freeze.depth, "layer") if n_layers is None else f"{freeze.depth} of {n_layers} layers"
         return phrase.format(layers=size) + embeddings
     return freeze.label if n_layers is None else strip_in_words(freeze, n_layers).removesuffix(" frozen")
 
@@ -134,13 +134,13 @@ _MEASURED = ["frozen_layers", "mean_frozen_layers"]
 _COLUMNS = ["strategy", "depth", "n_layers", *_MEASURED]
 
 
-def froze(spec: TrialSpec, row: dict[str, Any]) -> str:
+def freeze_changes(spec: TrialSpec, row: dict[str, Any]) -> str:
     """What a trial froze, by its row of the store; empty if that never changed, or was not recorded."""
     planned = {"strategy": spec.freeze.strategy, "depth": spec.freeze.depth, "n_layers": spec.model.n_layers}
     return _words([planned | {name: row[name] for name in _MEASURED}])
 
 
-def froze_by(frame: pd.DataFrame, key: str) -> dict[str, str]:
+def freeze_changes_by(frame: pd.DataFrame, key: str) -> dict[str, str]:
     """The same by `trial_id`, or by `cell` over its trials, for those in which what is frozen changed.
 
     Args:

@@ -17,7 +17,7 @@ from scipy import special
 from orchestrator.analysis.decision_plan import ERROR, PlannedLooks
 from orchestrator.analysis.looks import deciding_ends
 from orchestrator.analysis.rows import Floats
-from orchestrator.analysis.two_way import Estimate, shared_by_seeds, verdict
+from orchestrator.analysis.two_way import Estimate, lasting_share, verdict
 
 MOST_SEEDS = 30  # most further seeds that are proposed: beyond it seeds are unlikely to decide
 MOST_TIMES = 10  # times the present sentences that are proposed at most: few users have more at hand
@@ -42,7 +42,7 @@ class Further:
     sentences_with_all_seeds: int | None
 
 
-def further(
+def data_to_decide(
     loss: Estimate,
     looks: PlannedLooks,
     tolerance: float,
@@ -92,7 +92,7 @@ def further(
     )
 
 
-def shown_within(loss: Estimate, looks: PlannedLooks, tail: float, power: float = 0.8) -> float:
+def provable_tolerance(loss: Estimate, looks: PlannedLooks, tail: float, power: float = 0.8) -> float:
     """The smallest tolerance that future trials, with these expected variances, will show their loss to be within, with
     chance `power`; infinite if they give no interval.
     """
@@ -123,7 +123,7 @@ def chances_within(
 def _moves(loss: Estimate, seeds: Floats, sentences: Floats) -> Floats:
     """Standard deviation of the mean's change until there are this many seeds and sentences."""
     n, n_i, items = loss.n_seeds, _scored(loss, loss.n_seeds, loss.n_sentences), _scored(loss, seeds, sentences)
-    seeds_part = np.where(loss.folds > 0, _seeds_alone(loss), loss.seeds) / (1 + n * shared_by_seeds(loss.folds))
+    seeds_part = np.where(loss.folds > 0, _seeds_alone(loss), loss.seeds) / (1 + n * lasting_share(loss.folds))
     seeds_part = seeds_part * n * (seeds - n) / seeds**2
     sentences_part = (loss.variance - _seeds_alone(loss)) * n_i * (items - n_i) / items**2
     moves: Floats = np.sqrt(seeds_part + sentences_part)  # the parts are independent, so their variances add
@@ -147,7 +147,7 @@ def _expected(loss: Estimate, n_seeds: Floats, n_sentences: Floats) -> Estimate:
     """The estimate that is expected with these numbers of seeds (alike for all settings) and sentences, broadcast."""
     seeds, sentences = np.broadcast_arrays(np.asarray(n_seeds, np.float64), np.asarray(n_sentences, np.float64))
     times = _scored(loss, loss.n_seeds, loss.n_sentences) / _scored(loss, seeds, sentences)
-    shared = shared_by_seeds(loss.folds)
+    shared = lasting_share(loss.folds)
     alone = _seeds_alone(loss)
     overlap = (1 + seeds * shared) / (1 + loss.n_seeds * shared)
     both = (loss.seeds - alone) * loss.n_sentences / sentences * loss.n_seeds / seeds * overlap

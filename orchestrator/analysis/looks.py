@@ -28,7 +28,7 @@ Biometrical Journal 50 (2008), 346-363). Settings share the baseline's runs and 
 correlated, and the correction is milder than Bonferroni's or Sidak's, which is what is left at a correlation of 0. One
 correlation stands for all pairs, their mean: it is estimated two-way like the variance, and what it owes to seeds is
 multiplied by 1 - 2 / (n_seeds - 1), as three seeds tell nothing about a correlation. Settings of a family share their
-variance over seeds as well (`two_way.moderated`).
+variance over seeds as well (`two_way.moderate`).
 
 Testing in a fixed order, from the least frozen to the most, would need no correction, but a setting that stays
 undecided would block all later ones, and the intervals would hold for one tolerance only.
@@ -53,11 +53,11 @@ from orchestrator.analysis.two_way import (
     Sample,
     estimate,
     estimates,
-    moderated,
+    moderate,
     seed_correlation,
     seed_means,
 )
-from orchestrator.config.quantities import counted
+from orchestrator.config.quantities import amount
 
 SPENDING = 3.0  # exponent of the share of the planned seeds
 KEPT = 0.8  # share of the error that is spent by the planned number of seeds; the rest is for whoever goes on
@@ -186,7 +186,7 @@ class Simultaneous(NamedTuple):
     estimate: Estimate
 
 
-def simultaneous(
+def joint_intervals(
     losses: Sequence[Floats],
     looks: PlannedLooks,
     error: float = ERROR,
@@ -219,7 +219,7 @@ def simultaneous(
         mine = [array for array, is_mine in zip(losses, family, strict=True) if is_mine]
         shared = shared_correlation(mine, sizes)
         tail = adjusted_tail(size, shared, error)
-        method = f"max-t over {counted(size, 'setting')}, correlation {shared:.2f}"
+        method = f"max-t over {amount(size, 'setting')}, correlation {shared:.2f}"
     low, high = deciding_ends(estimate_each, looks, tail, n_run)
     return Simultaneous(low, high, tail, method, estimate_each)
 
@@ -231,7 +231,7 @@ def pooled_estimates(losses: Sequence[Floats], pooled: npt.NDArray[np.bool_], si
     if len(mine) < 2:
         return alone
     fewest = min(map(len, mine))
-    return moderated(alone, seed_correlation(np.stack([by_seed[:fewest] for by_seed in mine])), pooled)
+    return moderate(alone, seed_correlation(np.stack([by_seed[:fewest] for by_seed in mine])), pooled)
 
 
 def deciding_ends(

@@ -33,9 +33,9 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import special
 
-from orchestrator.analysis.rows import ROUNDING, Floats, measured, numbers, pair
+from orchestrator.analysis.rows import ROUNDING, Floats, is_measured, numbers, pair
 from orchestrator.analysis.two_way import Estimate, Folds, Sample, document_sizes, estimates, item_losses
-from orchestrator.config.quantities import POINTS, counted
+from orchestrator.config.quantities import POINTS, amount
 from trials.spec import Seeds
 
 BROKEN = ("diverged", "out_of_memory", "failed")
@@ -81,7 +81,7 @@ class Collapses:
         """What was seen and what is still possible."""
         if not self.runs:
             return "whether runs collapsed was not recorded"
-        seen = f"{self.collapsed} of {counted(self.runs, 'run')} collapsed"
+        seen = f"{self.collapsed} of {amount(self.runs, 'run')} collapsed"
         return f"{seen}; up to {100 * self.possible:.0f} % could, {100 * self.level:g} % bound"
 
 
@@ -278,7 +278,7 @@ def _collapses(frame: pd.DataFrame) -> dict[str, Collapses]:
     """How many runs of each cell, and of its baseline, collapsed, among those for which it was recorded."""
     flags: dict[str, list[bool]] = {cell: [] for side in ("cell", "baseline") for cell in frame[side].unique()}
     if "collapsed" in frame.columns:
-        recorded = np.flatnonzero(measured(frame, "collapsed"))
+        recorded = np.flatnonzero(is_measured(frame, "collapsed"))
         for cell, flag in zip(frame["cell"].array[recorded], numbers(frame, "collapsed")[recorded], strict=True):
             flags[cell].append(flag == 1)
     return {cell: collapses(runs) for cell, runs in flags.items()}

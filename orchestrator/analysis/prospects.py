@@ -2,7 +2,7 @@
 
 The interval is the one that will decide (`looks`), with the variances that losses had in FreezeBench: means over its
 questions of 200 and 500 train examples and their depths worth having. Other encoders and tasks differ, so the figures
-are rough; what a sweep's own losses say takes their place with the first answer (`further_seeds.further`).
+are rough; what a sweep's own losses say takes their place with the first answer (`further_seeds.data_to_decide`).
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from orchestrator.analysis.decision_plan import ERROR, FIRST_LOOK, PlannedLooks
-from orchestrator.analysis.further_seeds import shown_within
+from orchestrator.analysis.further_seeds import provable_tolerance
 from orchestrator.analysis.looks import adjusted_tail
-from orchestrator.analysis.two_way import LEAST_ALIKE, Estimate, shared_by_seeds
+from orchestrator.analysis.two_way import LEAST_ALIKE, Estimate, lasting_share
 from trials.tasks import TASKS
 
 FAMILY = 3  # settings that are worth having
@@ -58,7 +58,7 @@ def variances_of(task: str) -> LossVariances:
     return FREEZEBENCH["classes" if objective.head == "text" else "spans" if "spans" in objective.outputs else "tags"]
 
 
-def decides_within(
+def decidable_tolerance(
     variances: LossVariances,
     examples: int,
     seeds: int,
@@ -78,22 +78,22 @@ def decides_within(
         return np.inf
     tail = adjusted_tail(FAMILY, LEAST_ALIKE * max(0.0, 1 - 2 / (seeds - 1)), ERROR)
     most = planned or seeds
-    loss = expected(variances, examples, seeds, folds)
-    return shown_within(loss, PlannedLooks(min(FIRST_LOOK, most), most), tail, power)
+    loss = expected_estimate(variances, examples, seeds, folds)
+    return provable_tolerance(loss, PlannedLooks(min(FIRST_LOOK, most), most), tail, power)
 
 
-def expected(variances: LossVariances, examples: int, seeds: int, folds: int = 0) -> Estimate:
+def expected_estimate(variances: LossVariances, examples: int, seeds: int, folds: int = 0) -> Estimate:
     """The estimate of a freeze that loses nothing, with the variances that are expected; arguments as above."""
     d, n = seeds - 1, examples / max(folds, 1)
     both = variances.both**2 / (n * seeds)  # E of `two_way`, and Vi below
     v_s, v_i = variances.seeds**2 / seeds + both, variances.examples**2 / n
     variance = v_s + v_i
     if folds:  # each seed has examples of its own, until they come round again, and E is what their variance is
-        times, rounds = 1 + seeds * float(shared_by_seeds(np.array(folds))), np.bincount(np.arange(seeds) % folds)
+        times, rounds = 1 + seeds * float(lasting_share(np.array(folds))), np.bincount(np.arange(seeds) % folds)
         both, v_i = times * (both + v_i / seeds), both + v_i * ((rounds / seeds) ** 2).sum()
         v_s = times * variances.seeds**2 / seeds + both
         variance = v_s - both + v_i
-    # As `two_way.moderated` would find it for settings that correlate as little as is reckoned with.
+    # As `two_way.moderate` would find it for settings that correlate as little as is reckoned with.
     pool_df = FAMILY * d / (1 + (FAMILY - 1) * LEAST_ALIKE**2)
     values = (0, variance, 1, v_s, both, v_s, 0, seeds, examples, folds, FAMILY, pool_df)
     loss = Estimate(*(np.array(float(value)) for value in values))
@@ -104,21 +104,21 @@ def growth_text(task: str, examples: int, planned: int, seeds: int) -> str:
     """What seeds beyond a plan cost in width: `with 8 seeds a freeze that loses nothing is shown to be within about 3.1
     points, 2.8 if all had been planned`.
     """
-    grown, at_once = (decides_within(variances_of(task), examples, seeds, planned=n) for n in (planned, seeds))
+    grown, at_once = (decidable_tolerance(variances_of(task), examples, seeds, planned=n) for n in (planned, seeds))
     shown = f"a freeze that loses nothing is shown to be within about {grown:.2g} points"
     return f"with {seeds} seeds {shown}, {at_once:.2g} if all had been planned"
 
 
-def needed(variances: LossVariances, tolerance: float, examples: int, seeds: int, folds: int = 0) -> Need | None:
+def needed_data(variances: LossVariances, tolerance: float, examples: int, seeds: int, folds: int = 0) -> Need | None:
     """What decides within a tolerance: more seeds alone, or the fewest examples to two digits with seeds that leave
     hardly more to be gained; None where nothing within reason does.
     """
     more = [seeds, *(n for n in SEEDS if n > seeds)]
     for n in more:
-        if decides_within(variances, examples, n, folds=folds) <= tolerance:
+        if decidable_tolerance(variances, examples, n, folds=folds) <= tolerance:
             return Need(examples, n)
     fewest = {
-        n: next((k for k in _numbers(examples) if decides_within(variances, k, n, folds=folds) <= tolerance), None)
+        n: next((k for k in _numbers(examples) if decidable_tolerance(variances, k, n, folds=folds) <= tolerance), None)
         for n in more
     }
     reachable = {n: k for n, k in fewest.items() if k is not None}

@@ -24,14 +24,14 @@ def require(frame: pd.DataFrame, columns: Sequence[str]) -> None:
         raise ValueError(f"the frame has no column {', '.join(absent)}; it has {', '.join(map(str, frame.columns))}")
 
 
-def usable(frame: pd.DataFrame, value: str) -> pd.DataFrame:
+def usable_trials(frame: pd.DataFrame, value: str) -> pd.DataFrame:
     """The completed trials (all rows where there is no `state`) whose `value` is a number.
 
     Raises:
         ValueError: A column is absent, or a cell has two such trials of one seed: a mean would count it twice.
     """
     require(frame, ["cell", "seed", value])
-    rows = frame[measured(frame, value)]
+    rows = frame[is_measured(frame, value)]
     refuse_twice(rows)
     return rows
 
@@ -49,7 +49,7 @@ def refuse_twice(rows: pd.DataFrame, within: Sequence[str] = ()) -> None:
         raise ValueError(f"cell {first['cell']} has two completed trials of seed {first['seed']}; keep the newest")
 
 
-def measured(frame: pd.DataFrame, value: str) -> npt.NDArray[np.bool_]:
+def is_measured(frame: pd.DataFrame, value: str) -> npt.NDArray[np.bool_]:
     """(rows,) whether each is completed, by `state` where there is one, and has a finite `value`."""
     mask: npt.NDArray[np.bool_] = np.isfinite(numbers(frame, value))
     if "state" in frame.columns:
@@ -63,7 +63,7 @@ def numbers(frame: pd.DataFrame, value: str) -> Floats:
     return column
 
 
-def finite(values: Sequence[float] | Floats) -> Floats:
+def without_nan(values: Sequence[float] | Floats) -> Floats:
     """(numbers,) the values that are not NaN."""
     flat = np.asarray(values, dtype=np.float64).ravel()
     return flat[np.isfinite(flat)]
@@ -92,7 +92,7 @@ def pair(frame: pd.DataFrame, value: str = "score", keep: Iterable[str] = ()) ->
         ValueError: A column is absent, or a cell has two completed trials of one seed.
     """
     require(frame, ["cell", "baseline", "group", "seed", value, *keep])
-    is_usable = measured(frame, value)
+    is_usable = is_measured(frame, value)
     rows = np.flatnonzero(is_usable)
     names = pd.Index(frame["cell"].unique())
     cell, base = (names.get_indexer(frame[side]) for side in ("cell", "baseline"))  # base -1: no trial at all

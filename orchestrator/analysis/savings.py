@@ -24,8 +24,8 @@ import pandas as pd
 
 from orchestrator.analysis.describe import moments, t_ends
 from orchestrator.analysis.rows import COMPLETED, Floats, Pairs, numbers, pair, require
-from orchestrator.analysis.trial_frame import CONDITIONS, on_cpu
-from orchestrator.config.quantities import counted
+from orchestrator.analysis.trial_frame import CONDITIONS, ran_on_cpu
+from orchestrator.config.quantities import amount
 from trials.record import MEMORY, SAVED
 
 FLOPS = "training_flops"
@@ -137,7 +137,7 @@ def _why_unmeasured(frame: pd.DataFrame, cost: str) -> str:
     """Why no trial has this cost; empty where one has, or nothing is known about it."""
     if cost == FLOPS and not np.isfinite(numbers(frame, cost)).any():
         return "not recorded"
-    return WARM_WORKER if cost == MEMORY and len(frame) and on_cpu(frame).any() else ""
+    return WARM_WORKER if cost == MEMORY and len(frame) and ran_on_cpu(frame).any() else ""
 
 
 def _notes(pairs: Pairs, n: Floats, reasons: npt.NDArray[np.object_], spread: np.ndarray, unmeasured: str) -> list[str]:
@@ -160,7 +160,7 @@ def _notes(pairs: Pairs, n: Floats, reasons: npt.NDArray[np.object_], spread: np
         elif not used:
             notes.append("a cost of zero: no ratio")
         else:
-            notes.append(f"{counted(n_apart, 'pair')} left out ({first})" if n_apart else "")
+            notes.append(f"{amount(n_apart, 'pair')} left out ({first})" if n_apart else "")
     return notes
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from orchestrator.config.quantities import counted
+from orchestrator.config.quantities import amount
 
 Row = Mapping[str, Any]  # a row of `Decision.table`, or of `decide.loss_table`
 
@@ -17,30 +17,30 @@ def conditions(row: Row) -> tuple[str, str]:
     """Two sentences: which runs the loss holds for, with the collapses seen, and which bad runs seeds may miss."""
     text = f"It holds for runs that do not collapse: {row['collapses']}"
     if row["baseline_collapsed"]:
-        text += f"; of the baseline {row['baseline_collapsed']} of {counted(int(row['baseline_runs']), 'run')}"
+        text += f"; of the baseline {row['baseline_collapsed']} of {amount(int(row['baseline_runs']), 'run')}"
     if row["collapsed"] or row["baseline_collapsed"]:
         text += f"; over all runs it loses {row['loss_all']:z.2f} points"
     if row["broken"]:
-        text += f"; {counted(int(row['broken']), 'run')} of this setting failed"
-    runs = counted(int(row["n_run"]), "seed")
+        text += f"; {amount(int(row['broken']), 'run')} of this setting failed"
+    runs = amount(int(row["n_run"]), "seed")
     return f"{text}.", f"Bad runs that are rare and no collapse are not seen in {runs}."
 
 
-def seen(row: Row) -> str:
+def collapses_text(row: Row) -> str:
     """The collapses of a setting and of its baseline."""
-    base = f"{row['baseline_collapsed']} of {counted(int(row['baseline_runs']), 'run')}"
+    base = f"{row['baseline_collapsed']} of {amount(int(row['baseline_runs']), 'run')}"
     return f"{row['collapses'].capitalize()}, of the baseline {base}; over all runs it loses " + (
         f"{row['loss_all']:z.2f} points."
     )
 
 
-def too_few(row: Row) -> str:
+def too_few_seeds_text(row: Row) -> str:
     """`3 seeds are too few for an interval; differences so far 0.9, 1.9, 2.0 points`."""
     values = ", ".join(f"{loss:z.1f}" for loss in row["so_far"])
     return f"{row['why_none']}; differences so far {values} points"
 
 
-def lost(row: Row) -> str:
+def loss_phrase(row: Row) -> str:
     """`loses 0.39 points (-0.04 to 0.95)`, `gains 0.39 points (loss -0.95 to -0.04)`, `shows no loss (-0.39 points,
     -0.95 to 0.04)`: a gain is one only where its whole interval is.
     """
@@ -48,7 +48,7 @@ def lost(row: Row) -> str:
 
 
 def loss_text(row: Row, digits: int) -> str:
-    """`lost`, with so many digits."""
+    """`loss_phrase`, with so many digits."""
     mean, ends = row["loss"], (row["low"], row["high"])
     interval = f"{ends[0]:z.{digits}f} to {ends[1]:z.{digits}f}" if all(map(math.isfinite, ends)) else ""
     if mean >= -0.5 / 10**digits:  # what prints as 0 is no gain
@@ -58,20 +58,20 @@ def loss_text(row: Row, digits: int) -> str:
     return f"shows no loss ({mean:z.{digits}f} points{f', {interval}' if interval else ''})"
 
 
-def rests_on(row: Row, split: str = "dev") -> str:
+def basis(row: Row, split: str = "dev") -> str:
     """`10 seeds, 500 dev sentences`, `10 seeds, on this dev set`."""
     sentences = f"on this {split} set" if pd.isna(row["n_sentences"]) else f"{row['n_sentences']:,} {split} sentences"
     if not pd.isna(row["n_documents"]):
-        sentences += f" of {counted(int(row['n_documents']), 'document')}"
+        sentences += f" of {amount(int(row['n_documents']), 'document')}"
     if not pd.isna(row["n_folds"]):
         sentences = f"{row['n_folds']} folds of {row['n_sentences']:,} examples"
-    return f"{counted(int(row['n_pairs']), 'seed')}, {sentences}"
+    return f"{amount(int(row['n_pairs']), 'seed')}, {sentences}"
 
 
-def lost_and_rests_on(row: Row) -> str:
+def loss_and_basis(row: Row) -> str:
     """`loses 0.39 points (loss -0.04 to 0.95; 3 seeds, 200 dev sentences)`."""
-    text, has_interval = lost(row), bool(math.isfinite(row["low"]) and math.isfinite(row["high"]))
-    return f"{text[:-1]}; {rests_on(row)})" if has_interval or text.endswith(")") else f"{text} ({rests_on(row)})"
+    text, has_interval = loss_phrase(row), bool(math.isfinite(row["low"]) and math.isfinite(row["high"]))
+    return f"{text[:-1]}; {basis(row)})" if has_interval or text.endswith(")") else f"{text} ({basis(row)})"
 
 
 def share_text(row: Row) -> str:
@@ -103,7 +103,7 @@ def takes_text(row: Row) -> str:
     """`4 more seeds` where most of the variance is theirs, else `600 more dev sentences or 4 more seeds`; empty where
     neither would do.
     """
-    seeds = "" if _is_none(row["further_seeds"]) else counted(int(row["further_seeds"]), "more seed")
+    seeds = "" if _is_none(row["further_seeds"]) else amount(int(row["further_seeds"]), "more seed")
     if seeds and row["seeds_share"] >= 0.5:
         return seeds
     items = "" if _is_none(row["further_sentences"]) else f"{int(row['further_sentences']):,} more {items_of(row)}"

@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.analysis.cells import by_cell
+from orchestrator.analysis.cells import cell_specs
 from trials.errors import ConfigError, StoreError, reason
 from trials.plugins.registry import Registry
 from trials.spec import TrialSpec
@@ -80,7 +80,7 @@ class CellSummary:
             cost that freezing saves, paired by seed (`savings.savings`); 0 for the baseline.
         saved_time_low, saved_time_high: 95 % interval of `saved_time`; None for the baseline and below two pairs.
         slowest: Longest training cost of a replicate over the shortest one.
-        froze: What it froze (`freeze_names.froze_by`); empty for one that freezes the same throughout.
+        froze: What it froze (`freeze_names.freeze_changes_by`); empty for one that freezes the same throughout.
         statistics: Those of plug-ins, by label (`statistics_of`).
     """
 
@@ -125,7 +125,7 @@ def summarise(specs: Sequence[TrialSpec], rows: Iterable[Mapping[str, Any]]) -> 
         StoreError: A completed trial lacks what every completed trial has.
     """
     from orchestrator.analysis.describe import describe_cells
-    from orchestrator.analysis.freeze_names import froze_by
+    from orchestrator.analysis.freeze_names import freeze_changes_by
     from orchestrator.analysis.rows import COMPLETED
     from orchestrator.analysis.savings import FLOPS, savings
     from orchestrator.analysis.trial_frame import trial_frame
@@ -143,7 +143,7 @@ def summarise(specs: Sequence[TrialSpec], rows: Iterable[Mapping[str, Any]]) -> 
     saved = savings(frame, ["trainable_params", FLOPS, TRAINING_COST]).set_index(["cost", "cell"]).to_dict("index")
     completed = frame[frame["state"] == COMPLETED]
     states = {cell: Counter(of_cell) for cell, of_cell in frame.dropna(subset="state").groupby("cell")["state"]}
-    changing, own = froze_by(completed, "cell"), statistics_of(completed)
+    changing, own = freeze_changes_by(completed, "cell"), statistics_of(completed)
     return [
         CellSummary(
             spec=replicates[0],
@@ -165,7 +165,7 @@ def summarise(specs: Sequence[TrialSpec], rows: Iterable[Mapping[str, Any]]) -> 
             froze=changing.get(cell, ""),
             statistics={label: values.get(cell, math.nan) for label, values in own.items()},
         )
-        for cell, replicates in by_cell(specs).items()
+        for cell, replicates in cell_specs(specs).items()
     ]
 
 

@@ -1,7 +1,7 @@
 """The tidy frame that every analysis takes: one row per trial, with its cell, its seed and what it measured.
 
-`at_best_rate` keeps each setting at its own best learning rate, as a frozen model often needs a higher one, so that a
-single rate for all depths would bias the comparison. The rates of a setting are compared by mean dev score on the first
+`best_rate_trials` keeps each setting at its own best learning rate, as a frozen model often needs a higher one; one
+rate for all depths would bias the comparison. The rates of a setting are compared by mean dev score on the first
 seeds of the sweep, and the answer uses the other seeds only: no run both chooses a rate and judges it. The baseline
 also gets its own best rate, and all settings are paired with it.
 """
@@ -18,14 +18,14 @@ import pandas as pd
 from orchestrator.analysis.cells import CELL_COLUMNS, cell_columns, setup_labels
 from orchestrator.analysis.losses import has_collapsed
 from orchestrator.analysis.rows import COMPLETED, numbers
-from orchestrator.config.quantities import counted
+from orchestrator.config.quantities import amount
 from trials.record import MEASURED, MEMORY, TRAINING_COST
 from trials.spec import TrialSpec
 
 FEW = 5  # in a sweep with fewer seeds, one of them chooses the rates instead of two
 
 
-def at_best_rate(frame: pd.DataFrame, specs: Mapping[str, TrialSpec], n_seeds: int | None = None) -> pd.DataFrame:
+def best_rate_trials(frame: pd.DataFrame, specs: Mapping[str, TrialSpec], n_seeds: int | None = None) -> pd.DataFrame:
     """The trials of each setting at its best rate, with the seeds that did not choose the rate.
 
     `setup` says which rates were chosen, and on which seeds; `baseline` is the baseline at its best rate.
@@ -45,7 +45,7 @@ def at_best_rate(frame: pd.DataFrame, specs: Mapping[str, TrialSpec], n_seeds: i
     seeds = sorted(frame["seed"].unique().tolist())
     n = (2 if len(seeds) >= FEW else 1) if n_seeds is None else n_seeds
     if not 0 < n < len(seeds):
-        raise ValueError(f"{counted(len(seeds), 'seed')}: {n} to choose the rates leave none to answer with")
+        raise ValueError(f"{amount(len(seeds), 'seed')}: {n} to choose the rates leave none to answer with")
     # The first seeds of the plan, not the best ones: which they are is fixed before any score is known.
     choosing = frame[frame["seed"].isin(seeds[:n]) & (frame["state"] == COMPLETED)]
     scores = pd.DataFrame({"cell": choosing["cell"], "score": numbers(choosing, "score")}).groupby("cell")["score"]
@@ -107,7 +107,7 @@ TEXTS = ("device", "step_mode")  # those of them that are no numbers
 
 
 def trial_frame(specs: Sequence[TrialSpec], rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
-    """One row a spec, in their order; a trial without a row in the store has no state. Columns: see `described`."""
+    """One row a spec, in their order; a trial without a row in the store has no state. Columns: see `full_frame`."""
     by_id: dict[str, Mapping[str, Any]] = {row["trial_id"]: row for row in rows}
     of_specs = [by_id.get(spec.trial_id, {}) for spec in specs]
     columns: dict[str, list[Any]] = {
@@ -116,10 +116,10 @@ def trial_frame(specs: Sequence[TrialSpec], rows: Iterable[Mapping[str, Any]]) -
         "seed": [spec.seeds.key for spec in specs],
         **{name: [row.get(name) for row in of_specs] for name in ("state", *CONDITIONS, *MEASURED)},
     }
-    return described(pd.DataFrame(columns, dtype=None if specs else object), {spec.cell_id: spec for spec in specs})
+    return full_frame(pd.DataFrame(columns, dtype=None if specs else object), {spec.cell_id: spec for spec in specs})
 
 
-def described(trials: pd.DataFrame, specs: Mapping[str, TrialSpec]) -> pd.DataFrame:
+def full_frame(trials: pd.DataFrame, specs: Mapping[str, TrialSpec]) -> pd.DataFrame:
     """The frame that every analysis, page and report takes.
 
     Args:
@@ -161,11 +161,11 @@ def with_costs(frame: pd.DataFrame) -> pd.DataFrame:
     prefix = np.nan_to_num(numbers(frame, "prefix_s")) if "prefix_s" in frame.columns else 0.0
     frame = frame.assign(**{TRAINING_COST: numbers(frame, "train_s") + prefix})
     if MEMORY in frame.columns and len(frame):
-        frame[MEMORY] = np.where(on_cpu(frame), np.nan, numbers(frame, MEMORY))
+        frame[MEMORY] = np.where(ran_on_cpu(frame), np.nan, numbers(frame, MEMORY))
     return frame
 
 
-def on_cpu(frame: pd.DataFrame) -> npt.NDArray[np.bool_]:
+def ran_on_cpu(frame: pd.DataFrame) -> npt.NDArray[np.bool_]:
     """(trials,) whether each ran on a CPU, by `device`; False where that is unknown."""
     is_cpu: npt.NDArray[np.bool_] = frame["device"].astype("str").str.startswith("cpu", na=False).to_numpy(dtype=bool)
     return is_cpu

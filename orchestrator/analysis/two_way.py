@@ -20,7 +20,7 @@ Multi-Stage Samples", Survey Methodology 28 (2002), 169-181), whose working mode
 sizes both are t with one degree of freedom less than there are documents.
 
 Three to ten seeds give a poor estimate of their variance, and the freezes of one question vary alike over seeds. So the
-variances over seeds of K settings are moderated (`moderated`): shrunk towards a common value with the weight of
+variances over seeds of K settings are moderated (`moderate`): shrunk towards a common value with the weight of
 `PRIOR_DF` further seeds (G. Smyth, "Linear Models and Empirical Bayes Methods for Assessing Differential Expression",
 Statistical Applications in Genetics and Molecular Biology 3 (2004)). With d = n - 1 and r the mean correlation of their
 losses over seeds, at least `LEAST_ALIKE`:
@@ -78,7 +78,7 @@ import numpy.typing as npt
 from scipy import special
 
 from orchestrator.analysis.rows import ROUNDING, Codes, Floats
-from orchestrator.config.quantities import counted
+from orchestrator.config.quantities import amount
 
 PRIOR_DF = 8.0  # degrees of freedom that the common variance of the settings is worth
 LEAST_ALIKE = 0.5  # smallest correlation of losses over seeds that is assumed, as few seeds show little of it
@@ -240,7 +240,7 @@ Sample = Floats | Folds
 """What the items of losses are: (documents,) sentences of each, or those of folds."""
 
 
-def shared_by_seeds(folds: Floats) -> Floats:
+def lasting_share(folds: Floats) -> Floats:
     """(settings,) share of one seed's variance that no further seed lessens, 1 / (F - 1); 0 without folds."""
     share: Floats = np.where(folds > 1, 1 / np.maximum(folds - 1, 1), 0.0)
     return share
@@ -301,7 +301,7 @@ def estimate(losses: Floats, sizes: Sample | None = None) -> Estimate:
     """
     n_s, n_i = losses.shape[-2:]
     if not n_s or not n_i:
-        raise ValueError(f"losses of {counted(n_s, 'seed')} and {counted(n_i, 'sentence')} have no mean")
+        raise ValueError(f"losses of {amount(n_s, 'seed')} and {amount(n_i, 'sentence')} have no mean")
     if isinstance(sizes, Folds):
         return _estimate_of_folds(losses, sizes)
     by_seed, by_item = losses.mean(axis=-1), losses.mean(axis=-2)  # (..., seeds) and (..., items)
@@ -343,7 +343,7 @@ def _estimate_of_folds(losses: Floats, folds: Folds) -> Estimate:
         variance, cumulant = _variance_and_third(means - means.mean(axis=-1, keepdims=True))
         v_i, third, df_i = v_i + share**2 * variance, third + share**3 * cumulant, df_i + df
         fold_variance = fold_variance + (items.var(axis=-1, ddof=1) / m).sum(axis=-1) / n_s  # W / m
-    overlap = 1 + n_s * shared_by_seeds(np.array(float(folds.n)))  # n (1 / n + 1 / (F - 1))
+    overlap = 1 + n_s * lasting_share(np.array(float(folds.n)))  # n (1 / n + 1 / (F - 1))
     own = overlap * _variance_and_third(by_seed - mean[..., None])[0]
     both = overlap * fold_variance / n_s
     v_s = np.maximum(own, both)
@@ -410,7 +410,7 @@ def seed_correlation(by_seed: Floats) -> Floats:
     return np.where(n > 1, mean, 0.0)
 
 
-def moderated(loss: Estimate, correlation: float | Floats, among: npt.NDArray[np.bool_] | None = None) -> Estimate:
+def moderate(loss: Estimate, correlation: float | Floats, among: npt.NDArray[np.bool_] | None = None) -> Estimate:
     """The estimates (..., settings) of one question, with the variance over seeds that its settings share.
 
     Where nothing varies, a setting neither gives nor takes: equal values tell that the dev set is coarse. Nor do whole
@@ -425,7 +425,7 @@ def moderated(loss: Estimate, correlation: float | Floats, among: npt.NDArray[np
     d = np.where(shares if among is None else shares & among, loss.n_seeds - 1, 0.0)
     k, total = (d > 0).sum(axis=-1, keepdims=True), d.sum(axis=-1, keepdims=True)
     r_squared = np.maximum(LEAST_ALIKE, np.asarray(correlation, dtype=np.float64))[..., None] ** 2
-    overlap = 1 + loss.n_seeds * shared_by_seeds(loss.folds)  # 1 without folds
+    overlap = 1 + loss.n_seeds * lasting_share(loss.folds)  # 1 without folds
     weighted = np.where(d > 0, d * loss.n_seeds * (loss.own - loss.both) / overlap, 0.0)  # NaN of one seed
     with np.errstate(invalid="ignore", divide="ignore"):
         a = np.maximum(weighted.sum(axis=-1, keepdims=True) / total, 0)

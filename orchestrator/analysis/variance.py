@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
-from orchestrator.analysis.rows import Floats, measured, numbers, refuse_twice, require
+from orchestrator.analysis.rows import Floats, is_measured, numbers, refuse_twice, require
 
 _COLUMNS = ["factor", "df", "sum_sq", "eta_sq", "low", "high", "partial_eta_sq", "f", "p", "n"]
 _TAIL = 0.025  # beyond each end of an interval
@@ -54,7 +54,7 @@ def anova(frame: pd.DataFrame, factors: Sequence[str], value: str = "score") -> 
         ValueError: A column is absent, or a cell has two completed trials of one seed.
     """
     require(frame, [*factors, value])
-    rows = frame[measured(frame, value)]
+    rows = frame[is_measured(frame, value)]
     refuse_twice(rows)
     scores = numbers(rows, value)
     total = float(((scores - scores.mean()) ** 2).sum()) if len(scores) else 0.0

@@ -15,20 +15,20 @@ from orchestrator.analysis.looks import KEPT
 from orchestrator.analysis.savings import COUNTED
 from orchestrator.analysis.setting_phrases import (
     Row,
+    basis,
+    collapses_text,
     conditions,
     items_of,
+    loss_and_basis,
+    loss_phrase,
     loss_text,
-    lost,
-    lost_and_rests_on,
-    rests_on,
     saves_text,
-    seen,
     share_text,
     takes_text,
-    too_few,
+    too_few_seeds_text,
 )
 from orchestrator.analysis.two_way import BEYOND, PRIOR_DF, SKEWNESS, WITHIN
-from orchestrator.config.quantities import counted, percent
+from orchestrator.config.quantities import amount, percent
 from trials.escaping import escaped
 from trials.record import SAVED
 
@@ -96,8 +96,8 @@ def answer_words(decision: Decision, with_dropout: bool | None = None) -> Answer
     """
     headline, figures = _headline_and_figures(decision)
     notes: list[str] = []
-    if decision.chosen is not None:
-        notes += _conditions(decision.chosen, decision)
+    if decision.choice is not None:
+        notes += _conditions(decision.choice, decision)
     begun = decision.outcome == "not learned" or (decision.table["n_run"] > 0).any()
     if begun and (left_out := left_out_sentence(decision)):
         notes.append(left_out)
@@ -107,7 +107,7 @@ def answer_words(decision: Decision, with_dropout: bool | None = None) -> Answer
         headline=headline,
         in_passing=_in_passing(headline, decision),
         brief=_brief(decision),
-        condition=f", within {counted(decision.plan.tolerance, 'point')}" if decision.chosen is not None else "",
+        condition=f", within {amount(decision.plan.tolerance, 'point')}" if decision.choice is not None else "",
         figures=figures,
         trade_offs=trade_off_sentence(decision),
         notes=tuple(notes),
@@ -123,8 +123,8 @@ def _headline_and_figures(decision: Decision) -> tuple[str, str]:
         return NOT_DECIDED, NO_CANDIDATES
     if decision.outcome == "not learned":
         return NOT_LEARNED, _not_learned(decision)
-    if decision.chosen is not None:
-        return f"Freeze {_parts(decision.chosen, decision)}", _lost_and_saved(decision.chosen, decision)
+    if decision.choice is not None:
+        return f"Freeze {_parts(decision.choice, decision)}", _lost_and_saved(decision.choice, decision)
     if decision.outcome == "freeze nothing":
         return "Freeze nothing", _freeze_nothing(decision)
     if decision.outcome == "not worth it":
@@ -141,9 +141,9 @@ def _headline_and_figures(decision: Decision) -> tuple[str, str]:
 
 
 def _in_passing(headline: str, decision: Decision) -> str:
-    more = decision.takes("further_seeds")
+    more = decision.data_for_nearest("further_seeds")
     if decision.outcome == "not decided" and more:
-        return f"about {counted(more, 'more seed')} to decide"
+        return f"about {amount(more, 'more seed')} to decide"
     return f"{headline[0].lower()}{headline[1:]}"
 
 
@@ -153,7 +153,7 @@ def _brief(decision: Decision) -> str:
     if row is None or not math.isfinite(row["loss"]):
         return ""
     text = loss_text(row, 1)
-    text = text.capitalize() if decision.chosen is not None else f"Freezing {_parts(row, decision)} {text}"
+    text = text.capitalize() if decision.choice is not None else f"Freezing {_parts(row, decision)} {text}"
     text = f"{text}{'' if decision.is_decided else ' so far'}; {saves_text(row)}".removesuffix("; ")
     return f"{text}. It {row['froze']}." if row["froze"] else f"{text}."
 
@@ -163,9 +163,9 @@ def _lost_and_saved(row: Row, decision: Decision) -> str:
 
     `it loses 0.39 points (-0.04 to 0.95) and saves 52 % of the training FLOPs; 3 seeds, 200 dev sentences.`
     """
-    changing = row["froze"] and f"; it {row['froze']}"
+    saved, changing = share_text(row), row["froze"] and f"; it {row['froze']}"
     many = f"; {row['collapses'].partition(';')[0]}" if row["collapsed"] else ""
-    return f"it {lost(row)} and saves {share_text(row)} of the {SAVED[decision.cost]}; {rests_on(row)}{many}{changing}."
+    return f"it {loss_phrase(row)} and saves {saved} of the {SAVED[decision.cost]}; {basis(row)}{many}{changing}."
 
 
 def _conditions(row: Row, decision: Decision) -> tuple[str, ...]:
@@ -179,14 +179,14 @@ def _conditions(row: Row, decision: Decision) -> tuple[str, ...]:
 
 
 def _freeze_nothing(decision: Decision) -> str:
-    limit = counted(decision.plan.tolerance, "point")
+    limit = amount(decision.plan.tolerance, "point")
     refused = decision.candidates[decision.candidates["excess_p"] <= decision.plan.error]
     lost = decision.candidates[decision.candidates["verdict"] == BEYOND].sort_values("loss")
     if lost.empty:
         row = refused.iloc[0].to_dict()
-        return f"{_parts(row, decision)} collapses more often than the baseline. {seen(row)}"
+        return f"{_parts(row, decision)} collapses more often than the baseline. {collapses_text(row)}"
     least = lost.iloc[0].to_dict()
-    text = f"{_parts(least, decision)} is shown to cost more than {limit}: it {lost_and_rests_on(least)}."
+    text = f"{_parts(least, decision)} is shown to cost more than {limit}: it {loss_and_basis(least)}."
     if len(decision.candidates) == 1:
         return text
     others = "the others worth having cost more"  # each by its own interval: none follows from another
@@ -195,7 +195,7 @@ def _freeze_nothing(decision: Decision) -> str:
 
 def _not_worth_it(decision: Decision) -> str:
     """`nothing within 1 point saves more than 1.3 % of the training FLOPs; ...`."""
-    saving, limit = SAVED[decision.cost], counted(decision.plan.tolerance, "point")
+    saving, limit = SAVED[decision.cost], amount(decision.plan.tolerance, "point")
     small = decision.table[decision.table["in_budget"] & ~decision.table["worth_having"]]
     within = small[small["verdict"] == WITHIN]
     most = (within if len(within) else small)["saved"].max()
@@ -213,13 +213,13 @@ def _not_worth_it(decision: Decision) -> str:
 
 def _gives_up_all(decision: Decision) -> str:
     learned = f"the baseline scores {decision.baseline.gain:.1f} above the best constant prediction"
-    limit = counted(decision.plan.tolerance, "point")
+    limit = amount(decision.plan.tolerance, "point")
     return f"a tolerance of {limit} gives up all that was learned, as {learned}. Ask with a smaller one."
 
 
 def _not_decided(decision: Decision) -> str:
     """Why nothing is recommended yet, and what would decide it."""
-    limit, table = counted(decision.plan.tolerance, "point"), decision.table[decision.table["in_budget"]]
+    limit, table = amount(decision.plan.tolerance, "point"), decision.table[decision.table["in_budget"]]
     fit = table[table["worth_having"]]
     if fit.empty:
         least = f"{percent(decision.plan.min_saving)} of the {SAVED[decision.cost]}"
@@ -227,23 +227,23 @@ def _not_decided(decision: Decision) -> str:
     paired = fit[fit["n_pairs"] > 0]
     if paired.empty:
         return f"in every pair of runs, one or both learned nothing. {TRY}"
-    may_pass = (fit["verdict"] == WITHIN) | (decision.open.empty & (fit["verdict"] != BEYOND))
+    may_pass = (fit["verdict"] == WITHIN) | (decision.open_settings.empty & (fit["verdict"] != BEYOND))
     barred = fit[(fit["barred"] != "") & may_pass]
     if len(barred):
         row = barred.iloc[0].to_dict()
-        return f"{_parts(row, decision)} is not recommended, as {row['barred']}. {seen(row)}"
-    if decision.alike is not None:
-        return _no_difference(decision.alike, decision)
+        return f"{_parts(row, decision)} is not recommended, as {row['barred']}. {collapses_text(row)}"
+    if decision.twin is not None:
+        return _no_difference(decision.twin, decision)
     if not paired["high"].notna().any():
         # The one with the most seeds says best how little is known.
         row = paired.sort_values("n_pairs", ascending=False, kind="stable").iloc[0].to_dict()
         takes = f" It takes {FIRST_LOOK} seeds or more." if row["n_pairs"] < FIRST_LOOK else ""
         if decision.nearest is not None:
             takes = f" About {takes_text(decision.nearest)} would probably decide it."
-        return f"{too_few(row)} ({_parts(row, decision)}).{takes}"
+        return f"{too_few_seeds_text(row)} ({_parts(row, decision)}).{takes}"
     row = dict(decision.subject or {})
-    row |= decision.missing.loc[decision.table["cell"] == row["cell"]].iloc[0].to_dict()
-    text = f"freezing {_parts(row, decision)} {lost_and_rests_on(row)} so far"
+    row |= decision.missing_data.loc[decision.table["cell"] == row["cell"]].iloc[0].to_dict()
+    text = f"freezing {_parts(row, decision)} {loss_and_basis(row)} so far"
     text += f", which is not shown to be at most {limit}"
     takes = takes_text(row) or _both(row, decision)  # alone, else seeds and sentences together
     if not takes:
@@ -256,7 +256,7 @@ def _not_decided(decision: Decision) -> str:
 
 def _no_difference(row: Row, decision: Decision) -> str:
     """`no difference seen ...; this dev split resolves 6.9 points; about 300 sentences would do`."""
-    seeds = counted(int(row["n_pairs"]), "seed")
+    seeds = amount(int(row["n_pairs"]), "seed")
     text = f"no difference seen in {seeds} ({_parts(row, decision)})"
     if pd.isna(row["n_sentences"]):
         return f"{text}; the scores of this dev set are too coarse for one. A larger dev split may show it."
@@ -268,7 +268,7 @@ def _no_difference(row: Row, decision: Decision) -> str:
         text += f"; {folds} folds of {n:,} examples resolve {resolved_points(n):.1f} points"
     if n >= wanted:
         return f"{text}. Further seeds or a larger dev split may show one."
-    loss = counted(decision.plan.tolerance, "point")
+    loss = amount(decision.plan.tolerance, "point")
     return f"{text}; about {wanted:,} would do: there a loss of {loss} would be seen."
 
 
@@ -284,7 +284,7 @@ def not_learned(base: Baseline) -> str:
 def _not_learned(decision: Decision) -> str:
     base, text = decision.baseline, not_learned(decision.baseline)
     if base.runs.collapsed:
-        text += f"; {base.runs.collapsed} of {counted(base.runs.runs, 'run')} learned nothing"
+        text += f"; {base.runs.collapsed} of {amount(base.runs.runs, 'run')} learned nothing"
     return f"{text}. So no freeze can be judged by it. {TRY}"
 
 
@@ -303,7 +303,7 @@ def trade_off_sentence(decision: Decision) -> str:
 def beyond_texts(n: int) -> list[str]:
     """A list with one line on how many settings are not listed and why; an empty list if all are listed."""
     why = "beyond three times the tolerance, what the deepest freeze loses, or all that was learned"
-    return [f"{counted(n, 'more setting')} left out: {why}"] if n else []
+    return [f"{amount(n, 'more setting')} left out: {why}"] if n else []
 
 
 def _up(points: float) -> str:
@@ -316,7 +316,7 @@ def _both(row: Row, decision: Decision) -> str:
     seeds, sentences = decision.looks.planned - row["n_run"], row["sentences_with_all_seeds"]
     if pd.isna(sentences) or not sentences or seeds <= 0:
         return ""
-    return f"{counted(int(seeds), 'more seed')} and {sentences:,} more {items_of(row)} together"
+    return f"{amount(int(seeds), 'more seed')} and {sentences:,} more {items_of(row)} together"
 
 
 class _LeftOut(NamedTuple):
@@ -326,7 +326,7 @@ class _LeftOut(NamedTuple):
     why: str
 
 
-def excluded(decision: Decision) -> dict[str, int]:
+def excluded_counts(decision: Decision) -> dict[str, int]:
     """How many settings the answer does not consider, by reason."""
     counts: dict[str, int] = {}
     for kind, named in _left_out(decision).items():
@@ -359,7 +359,7 @@ def _left_out(decision: Decision) -> dict[str, list[str]]:
 def _incomplete(row: Row, decision: Decision) -> _LeftOut | None:
     if row["n_run"] >= decision.looks.first:
         return None
-    return _LeftOut("too few seeds", f"only {counted(int(row['n_run']), 'seed')}")
+    return _LeftOut("too few seeds", f"only {amount(int(row['n_run']), 'seed')}")
 
 
 def _why(row: Row, decision: Decision) -> _LeftOut | None:
@@ -384,17 +384,17 @@ def _why(row: Row, decision: Decision) -> _LeftOut | None:
     return _LeftOut(f"saves less than {least}", f"saves {percent(row['saved'])}, less than {least}")
 
 
-def so_far(corpus: str, words: AnswerWords, decision: Decision) -> str:
+def interim_line(corpus: str, words: AnswerWords, decision: Decision) -> str:
     """The answer of a sweep that still runs, in a line: what its tolerance buys so far, else the next that buys any."""
-    if decision.chosen is not None:
-        saved = f"saves {100 * decision.chosen['saved']:.0f} %"
+    if decision.choice is not None:
+        saved = f"saves {100 * decision.choice['saved']:.0f} %"
         return f"so far  {corpus}: {escaped(words.in_passing)}{words.condition}, {saved}"
     limit = decision.plan.tolerance
     bought = next((trade_off for trade_off in decision.trade_offs if trade_off.tolerance > limit), None)
-    text = f"so far  {corpus}: {words.headline.lower()} within {counted(limit, 'point')}"
+    text = f"so far  {corpus}: {words.headline.lower()} within {amount(limit, 'point')}"
     if bought is None:
         return text
-    within = counted(tolerance_that_buys(bought.tolerance), "point")
+    within = amount(tolerance_that_buys(bought.tolerance), "point")
     return f"{text}; within {within} {bought_text(bought, decision.n_layers or 0)}"
 
 
@@ -428,4 +428,4 @@ def saves_sentence(costs: pd.DataFrame, names: Mapping[str, str]) -> str:
 def further_seeds_text(more: int, n_open: int, n_answers: int) -> str:
     """`About 9 more seeds would probably decide 2 of 3 answers`: so many are open, and take at most so many seeds."""
     which = "it" if n_answers == 1 else f"{n_open} of {n_answers} answers"
-    return f"About {counted(more, 'more seed')} would probably decide {which}"
+    return f"About {amount(more, 'more seed')} would probably decide {which}"

@@ -132,11 +132,11 @@ def answers_of(
         StoreError: The store cannot be read.
     """
     from orchestrator.analysis.answer import answers  # loads pandas
-    from orchestrator.analysis.trial_frame import at_best_rate
+    from orchestrator.analysis.trial_frame import best_rate_trials
 
     trials = results.evidence(specs)
     try:
-        frame = at_best_rate(trials.frame, trials.specs) if at_best else trials.frame
+        frame = best_rate_trials(trials.frame, trials.specs) if at_best else trials.frame
         return Answers(answers(frame, trials.specs, plan))
     except ValueError as error:
         raise ConfigError(f"{error}.") from error

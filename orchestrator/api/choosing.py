@@ -109,7 +109,7 @@ def _with_model(choice: Choice, planned: PlannedQuestion, launch: Launch) -> Cho
     options, freeze = planned.options, None
     assert options.export is not None
     if not any(answer.freeze is not None for answer in choice.answers):
-        likely = next((answer.decided_by.by_estimate for answer in choice.answers), None)
+        likely = next((answer.decided_by.best_by_estimate for answer in choice.answers), None)
         if options.export != BEST or likely is None:
             launch.say(f"model   nothing is exported, as nothing is decided{_export_hint(likely)}")
             return choice

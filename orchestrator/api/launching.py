@@ -13,7 +13,7 @@ from orchestrator.api.answering import Answers, answers_of, plan_with
 from orchestrator.api.tabulating import Table
 from orchestrator.config.console import DEFAULT_STORE
 from orchestrator.config.notebook import CONSOLE, ShownInCell, notebook_output
-from orchestrator.config.quantities import counted, duration
+from orchestrator.config.quantities import amount, duration
 from orchestrator.config.yaml_document import Document
 from orchestrator.session.bounds import Bounds
 from orchestrator.session.launch_loop import Launch
@@ -109,7 +109,7 @@ def outcome_lines(outcome: Outcome) -> list[str]:
     before = f"; {outcome.skipped:,} were complete in the store" if outcome.skipped else ""
     others = f"; other drivers ran {outcome.elsewhere:,} of them" if outcome.elsewhere else ""
     return [
-        f"sweep   {outcome.sweep}: {text} of {counted(outcome.planned, 'trial')} in {duration(outcome.wall_s)}"
+        f"sweep   {outcome.sweep}: {text} of {amount(outcome.planned, 'trial')} in {duration(outcome.wall_s)}"
         + others
         + before,
         f"store   {outcome.store}",

@@ -11,9 +11,9 @@ import numpy as np
 import yaml
 
 from orchestrator.analysis.describe import LEAST_FOR_INTERVAL, describe, mean_interval
-from orchestrator.analysis.freeze_names import FreezeName, dropout_sentence, froze
-from orchestrator.config.quantities import counted, points
-from orchestrator.config.yaml_document import MAX_BYTES, parsed
+from orchestrator.analysis.freeze_names import FreezeName, dropout_sentence, freeze_changes
+from orchestrator.config.quantities import amount, points
+from orchestrator.config.yaml_document import MAX_BYTES, parse_yaml
 from orchestrator.store import ResultStore
 from orchestrator.store.plans import is_beside, stored_spec
 from trials.errors import ConfigError
@@ -141,7 +141,7 @@ def _against_baseline(spec: TrialSpec, rows: Sequence[Row], store: ResultStore) 
     as it has; nothing where there is no baseline beside it. The sweep of a trained model asks nothing.
     """
     from orchestrator.analysis.decide import loss_table
-    from orchestrator.analysis.setting_phrases import lost
+    from orchestrator.analysis.setting_phrases import loss_phrase
 
     if spec.freeze.is_baseline:
         return ""
@@ -159,10 +159,10 @@ def _against_baseline(spec: TrialSpec, rows: Sequence[Row], store: ResultStore) 
         own = table[(table["cell"] == setting.cell_id) & (table["n_pairs"] > 0)]
         if not own.empty:
             row = own.iloc[0]
-            pairs = counted(int(row["n_pairs"]), "paired seed")
+            pairs = amount(int(row["n_pairs"]), "paired seed")
             size_part = "" if setting.train_size == spec.train_size else f" trained on {setting.train_size:,} items"
             why_none = f", {row['why_none']}" if row["why_none"] else ""
-            return f" Against nothing frozen, over {pairs}{size_part}: on dev it {lost(row)}{why_none}."
+            return f" Against nothing frozen, over {pairs}{size_part}: on dev it {loss_phrase(row)}{why_none}."
     return ""
 
 
@@ -177,7 +177,7 @@ def _freezing(spec: TrialSpec, row: Row) -> str:
     n_layers = spec.model.n_layers
     name = FreezeName(spec.freeze, n_layers)
     strip = f" `{name.squares}` (first the embeddings)" if name.squares else ""
-    share, changing = 1 - row["trainable_params"] / row["total_params"], froze(spec, row)
+    share, changing = 1 - row["trainable_params"] / row["total_params"], freeze_changes(spec, row)
     what = f"{name}. Training {changing}" if changing else f"{name}, that is {name.heard}"
     return (
         f"Frozen while it was trained:{strip} {what}. "
@@ -227,7 +227,7 @@ def base_licence(folder: Path) -> str | None:
     """The licence in the card of a model folder; None if it states none."""
     try:
         text = read_text(folder / "README.md")[:MAX_BYTES]
-        header = parsed(text.split("---")[1], "README.md")[0] if text.startswith("---") else {}
+        header = parse_yaml(text.split("---")[1], "README.md")[0] if text.startswith("---") else {}
         return str(header["license"]) if isinstance(header, dict) and header.get("license") else None
     except (OSError, UnicodeDecodeError, ConfigError):
         return None

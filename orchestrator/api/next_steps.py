@@ -29,7 +29,7 @@ from orchestrator.api.planned_question import (
     with_best_rates,
     worth_holding_out,
 )
-from orchestrator.config.quantities import HOUR, counted, duration
+from orchestrator.config.quantities import HOUR, amount, duration
 from orchestrator.own_data.choose_options import ChooseOptions
 from orchestrator.own_data.question import Question, SweepFile, sized
 from orchestrator.session.launch_loop import Launch
@@ -143,7 +143,7 @@ def next_steps(planned: PlannedQuestion, answers: Answers, launch: Launch, *, is
         brings = f"asks again with {share:.0%} of train as dev, which tells smaller losses"
         in_folds = f"asks again with {FOLDS} folds, so that every example serves, which tells still smaller ones"
         larger = [NextStep(options.command(held_out=share), brings), NextStep(options.command(folds=FOLDS), in_folds)]
-    seeds_tell = all(answer.decided_by.alike is None for answer in answers)
+    seeds_tell = all(answer.decided_by.twin is None for answer in answers)
     yield from [] if seeds_tell else larger
     if (open_ones or unlearned or not answers) and question.part is None and not is_over:
         for step in _going_on(planned, launch):
@@ -171,7 +171,7 @@ def _going_on(planned: PlannedQuestion, launch: Launch) -> Iterator[NextStep]:
     if wall is not None:
         hours = max(math.ceil(100 * wall.high / HOUR) / 100, 0.01)
         took = f", {duration(wall.median)}"
-    n, seeds = counted(len(plan.ahead), "trial"), counted(planned.question.seeds, "planned seed")
+    n, seeds = amount(len(plan.ahead), "trial"), amount(planned.question.seeds, "planned seed")
     yield NextStep(options.command(max_hours=hours), f"goes on to the {seeds} where they decide: at most {n}{took}")
 
 
@@ -185,7 +185,7 @@ def _seeds_beyond(planned: PlannedQuestion, answer: Answer) -> Iterator[NextStep
     seeds, sizes = question.seeds + more, question.corpus.spec.sizes
     where = ("--sweep", str(planned.path), "--store", planned.options.store, *planned.options.machine)
     command = ("permafrost", "launch", *where, "--set", f"seeds={list(range(seeds))}")
-    brings = f"adds {counted(more, 'seed')} beyond the {question.seeds} planned, which would probably decide"
+    brings = f"adds {amount(more, 'seed')} beyond the {question.seeds} planned, which would probably decide"
     cost = "" if sizes is None else f"; {growth_text(question.corpus.task, sizes[1], question.seeds, seeds)}"
     yield NextStep(shlex.join(command), f"{brings}{cost}")
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from orchestrator.api.model_export import refuse_folder
-from orchestrator.config.quantities import HOUR, counted, duration
+from orchestrator.config.quantities import HOUR, amount, duration
 from orchestrator.own_data.choose_options import ChooseOptions
 from orchestrator.own_data.corpus_guess import LARGER_SHARE
 from orchestrator.own_data.question import (
@@ -130,11 +130,11 @@ class TimeBudget:
             options, timed = self._part_that_fits(options, replace(question, seeds=FEWEST_SEEDS))
             budget = self if options.max_hours == self.launch.bounds.hours else self._with_hours(options.max_hours)
             timed, why = budget._with_seeds_that_fit(timed)
-        seeds = counted(timed.question.seeds, "seed")
+        seeds = amount(timed.question.seeds, "seed")
         first = f"; a first answer after about {duration(timed.first_s)}" if timed.first_s else ""
         self.launch.say(f"planned {seeds}, {why}{first}")
         if timed.plan.ahead:
-            n = counted(len(timed.plan.ahead), "trial")
+            n = amount(len(timed.plan.ahead), "trial")
             self.launch.say(f"{timed.forecast.line}, if all {n} were needed")
         return options, timed
 
@@ -224,7 +224,7 @@ class TimeBudget:
             )
             timed = self._with_two_depths(timed, on, PartOfQuestion(hours, of_all))
         first = f"; a first answer after about {duration(timed.first_s)}" if timed.first_s else ""
-        self.launch.say(f"planned {counted(timed.question.seeds, 'seed')}, as before{first}")
+        self.launch.say(f"planned {amount(timed.question.seeds, 'seed')}, as before{first}")
         return timed
 
     def _with_seeds_that_fit(self, timed: TimedPlan) -> tuple[TimedPlan, str]:
@@ -233,7 +233,7 @@ class TimeBudget:
         seeds = SEEDS if n is None else seeds_that_fit(n)
         why = "as nothing is known yet of how long a trial takes"
         if n is not None:
-            why = f"as {counted(n, 'trial')} {'fits' if n == 1 else 'fit'} --max-hours {self.launch.bounds.hours:g}"
+            why = f"as {amount(n, 'trial')} {'fits' if n == 1 else 'fit'} --max-hours {self.launch.bounds.hours:g}"
         if seeds != timed.question.seeds:
             timed = self._timed(replace(timed.question, seeds=seeds))
         return timed, why
@@ -415,7 +415,7 @@ def with_best_rates(
     plan = plan_beside(path, "rates-", question.rates_text(rates, depths), launch, lookup)
     start = time.monotonic()
     if plan.ahead:
-        launch.say(f"rates   trying {_listed(rates)} in {counted(len(plan.ahead), 'trial')} first")
+        launch.say(f"rates   trying {_listed(rates)} in {amount(len(plan.ahead), 'trial')} first")
         with launch.run(plan):
             pass
     best = _best_rates(plan.trials, launch.results)
@@ -446,7 +446,7 @@ def _say_rates(
 
     rates = rates_of(text, float(question.recipe["optim"]["lr"]))
     plan = plan_beside(path, "rates-", question.rates_text(rates, depths), launch, lookup)
-    launch.say(f"rates   {_listed(rates)} would be tried first, in {counted(len(plan.ahead), 'trial')}")
+    launch.say(f"rates   {_listed(rates)} would be tried first, in {amount(len(plan.ahead), 'trial')}")
     if plan.ahead and (forecast := forecast_of(plan, launch.results, launch.where)).wall_s:
         launch.say(f"        {forecast.line}")
 

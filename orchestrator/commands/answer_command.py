@@ -15,7 +15,7 @@ import typer
 from orchestrator.api.answering import NO_ANSWER, answers_of, chosen_sweep, overrides, plan_with
 from orchestrator.commands.shown_answers import show_answers
 from orchestrator.config import options
-from orchestrator.config.console import DEFAULT_STORE, reported, say, stdout
+from orchestrator.config.console import DEFAULT_STORE, errors_as_exit_codes, say, stdout
 from orchestrator.store import open_store
 
 ToleranceOption = Annotated[
@@ -85,7 +85,7 @@ def answer(
 
     Exit codes: 0 success, also where nothing is decided yet; 2 invalid option, 3 no store, 5 no such sweep.
     """
-    with reported():
+    with errors_as_exit_codes():
         results = open_store(store)
         plan = chosen_sweep(results, sweep, compares=True)
         used = plan_with(plan.asks, tolerance=tolerance, cost=cost, min_saving=min_saving, most_seeds=most_seeds)
@@ -97,7 +97,7 @@ def answer(
                 say(note)
             if stdout.is_terminal:
                 draws = [partial(show_answers, [entry], full=full) for entry in answers]
-                stdout.file.write("".join(stdout.fitting(draws, "answers")))
+                stdout.file.write("".join(stdout.output_that_fits(draws, "answers")))
             else:
                 show_answers(answers, full=full)
             if not full:

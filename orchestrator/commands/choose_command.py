@@ -18,7 +18,7 @@ from orchestrator.api.choosing import Choice
 from orchestrator.api.choosing import choose as choose_for
 from orchestrator.commands.shown_answers import show_answers
 from orchestrator.config import options
-from orchestrator.config.console import download_progress, reported, say, sibling_command, stderr, stdout
+from orchestrator.config.console import download_progress, errors_as_exit_codes, say, sibling_command, stderr, stdout
 from orchestrator.own_data.choose_options import DATA, Ask, ChooseOptions, with_options
 from orchestrator.own_data.question import write_question
 from trials.draft import Lookup
@@ -41,7 +41,7 @@ def choose(asked: ChooseOptions, as_json: options.Json = False) -> None:
     Exit codes: 0 done, or at the time that was given; 1 some trials failed, 2 invalid option, 3 missing or broken file,
     4 a file or folder would be overwritten, 130 interrupted, 143 terminated.
     """
-    with reported():
+    with errors_as_exit_codes():
         asked = replace(asked, ask=None if asked.yes else _ask())
         choice = choose_for(asked)
         if as_json:
@@ -66,7 +66,7 @@ def init(asked: ChooseOptions) -> None:
 
     Exit codes: 0 written, 2 invalid option, 3 missing or broken file, 4 the sweep file exists.
     """
-    with reported():
+    with errors_as_exit_codes():
         with download_progress(stderr):
             path = write_question(replace(asked, ask=_ask()), Lookup(offline=asked.offline), say)
         stdout.print_line(f"sweep   {path}")

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from orchestrator.commands.data_check import check
-from orchestrator.config.console import command_group, download_progress, reported, say, stderr, stdout
+from orchestrator.config.console import command_group, download_progress, errors_as_exit_codes, say, stderr, stdout
 from orchestrator.sweeps.expansion import expand
 from orchestrator.sweeps.load_sweep import load_sweep
 from trials.draft import Lookup
@@ -44,7 +44,7 @@ def fetch(names: Names = None, sweep: SweepOption = None) -> None:
 
         permafrost data fetch --sweep configs/sweeps/emekaeze_pos.yaml
     """
-    with reported(), download_progress(stderr):
+    with errors_as_exit_codes(), download_progress(stderr):
         if not names and sweep is None:
             raise ConfigError("nothing to fetch. Give a NAME like UD_English-EWT, or --sweep FILE.")
         before = {corpus.source for corpus in fetched_corpora()}

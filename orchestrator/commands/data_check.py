@@ -14,8 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from orchestrator.config import options
-from orchestrator.config.console import download_progress, reported, stderr, stdout
-from orchestrator.config.quantities import counted
+from orchestrator.config.console import download_progress, errors_as_exit_codes, stderr, stdout
+from orchestrator.config.quantities import amount
 from orchestrator.own_data.choose_options import DATA, ChooseOptions, draft_of, with_options
 from orchestrator.own_data.corpus_check import LENGTHS, CorpusCheck, check_corpus
 from orchestrator.own_data.corpus_guess import NO_DEV, guess_draft
@@ -59,7 +59,7 @@ def check(
 
     Exit codes: 0 checked, 2 invalid option, 3 missing or broken file.
     """
-    with reported():
+    with errors_as_exit_codes():
         if (sweep is not None) == bool(name or asked.train or asked.dev or asked.test):
             raise ConfigError("check what? Give a NAME, --sweep FILE, or --train FILE with --dev and --test.")
         with download_progress(stderr):
@@ -167,11 +167,11 @@ def _check_parts(report: CorpusCheck) -> Iterator[Table | Padding | Text]:
     for (split, other), n in report.shared.items():
         if n:
             total = report.splits[split].items
-            items = counted(total, f"{split} item")
+            items = amount(total, f"{split} item")
             yield Text(f"{n:,} of {items} ({100 * n / total:.1f} %) also {'occurs' if n == 1 else 'occur'} in {other}.")
     for (split, other), n in report.shared_documents.items():
         if n:
-            yield Text(f"{counted(n, f'{split} document')} also {'occurs' if n == 1 else 'occur'} in {other}.")
+            yield Text(f"{amount(n, f'{split} document')} also {'occurs' if n == 1 else 'occur'} in {other}.")
     for split, labels in report.unseen.items():
         if labels:
             names = ", ".join(f"{escaped(label)} ({n})" for label, n in labels.items())

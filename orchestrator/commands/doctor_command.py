@@ -22,8 +22,8 @@ from rich.table import Table
 from rich.text import Text
 
 from orchestrator.config import options
-from orchestrator.config.console import DEFAULT_STORE, reported, stdout
-from orchestrator.config.quantities import counted
+from orchestrator.config.console import DEFAULT_STORE, errors_as_exit_codes, stdout
+from orchestrator.config.quantities import amount
 from orchestrator.deploy.ray_session import MODE, NO_TOKEN
 from orchestrator.store import open_store
 from trials.errors import PermafrostError, is_out_of_memory
@@ -67,7 +67,7 @@ def doctor(
 
     Exit codes: 0 ready, perhaps with warnings, 1 some check failed.
     """
-    with reported():
+    with errors_as_exit_codes():
         checks: dict[str, Callable[[], Iterator[CheckResult]]] = {
             "python": check_python,
             "torch": check_torch,
@@ -109,7 +109,7 @@ def check_torch() -> Iterator[CheckResult]:
     build = f"torch {gpus.torch}" + (f" for CUDA {gpus.cuda}" if gpus.cuda else "")
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     mine, cores = usable_cores(), os.cpu_count() or 1
-    share = f"{mine} of {counted(cores, 'core')} (affinity or cgroup)" if mine < cores else counted(cores, "core")
+    share = f"{mine} of {amount(cores, 'core')} (affinity or cgroup)" if mine < cores else amount(cores, "core")
     on_cpu = "" if gpus.found or may_have_gpus() else "; there is no driver for a GPU, so trials run on the CPU"
     yield CheckResult("torch", "ok", f"{build} on {processor_name()}, {share}, {total / 1e9:.0f} GB of memory{on_cpu}")
     for gpu in gpus.found:

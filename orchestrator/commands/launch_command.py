@@ -17,8 +17,8 @@ from orchestrator.api.launching import Launched
 from orchestrator.commands.shown_answers import show_answers
 from orchestrator.config import options
 from orchestrator.config.command_line import configs_folder
-from orchestrator.config.console import reported, say, sibling_command, stderr, stdout, typed_command
-from orchestrator.config.quantities import counted
+from orchestrator.config.console import errors_as_exit_codes, say, sibling_command, stderr, stdout, typed_command
+from orchestrator.config.quantities import amount
 from orchestrator.forecast.forecast import forecast_of
 from orchestrator.forecast.pilot import Pilots
 from orchestrator.session.bounds import Bounds, limit_note
@@ -66,7 +66,7 @@ def launch(
     Exit codes: 0 complete, 1 some trials failed, 2 invalid setting, 3 missing or broken file, 130 interrupted,
     143 terminated or at a limit.
     """
-    with reported():
+    with errors_as_exit_codes():
         where, bounds = find_cluster(cluster, cpus=cpus, gpus=gpus), Bounds(max_hours, max_trials)
         declared, document = load_sweep(sweep, settings or [])
         launched = Launch.begin(where, bounds, store, stderr)
@@ -123,7 +123,7 @@ def _show_done(done: Launched) -> None:
 def _say_end(ended: Ended) -> None:
     """Print which trials failed, why the launch stopped early if it did, and how to resume."""
     if ended.outcome.failed:
-        say(f"{counted(ended.outcome.failed, 'trial')} failed; run the same command to retry:")
+        say(f"{amount(ended.outcome.failed, 'trial')} failed; run the same command to retry:")
         stderr.print(failure_table(ended.failures))
     if ended.stopped:
         say(ended.stopped if ended.stop.reason is not None else f"{ended.stopped} Resume with:\n  {typed_command()}")

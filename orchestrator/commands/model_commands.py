@@ -19,7 +19,7 @@ from orchestrator.api.training import SEEDS, Keep
 from orchestrator.api.training import train as train_setting
 from orchestrator.commands.answer_command import ToleranceOption
 from orchestrator.config import options
-from orchestrator.config.console import DEFAULT_STORE, reported, say, stdout
+from orchestrator.config.console import DEFAULT_STORE, errors_as_exit_codes, say, stdout
 
 
 def train(
@@ -59,7 +59,7 @@ def train(
     Exit codes: 0 exported, 1 some runs failed, 2 nothing is recommended or an option is wrong, 3 no store, 4 the folder
     exists, 5 no such sweep, 130 interrupted, 143 terminated.
     """  # fmt: skip
-    with reported():
+    with errors_as_exit_codes():
         trained = train_setting(
             out, store=store, sweep=sweep, tolerance=tolerance, freeze=freeze, seeds=seeds, keep=keep,
             with_dev=with_dev, cluster=cluster, cpus=cpus, gpus=gpus,
@@ -96,5 +96,5 @@ def export_model(
 
     Exit codes: 0 written, 3 no store, 4 the folder exists, 5 no such trial.
     """
-    with reported():
+    with errors_as_exit_codes():
         stdout.print_line(f"model   {write_model(trial, out, store=store, licence=licence)}")

@@ -14,11 +14,11 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from orchestrator.analysis.cells import by_cell, cell_label, objective_group, varying_settings
+from orchestrator.analysis.cells import cell_label, cell_specs, objective_group, varying_settings
 from orchestrator.commands.launch_command import DEFAULT_SWEEP
 from orchestrator.config import options
-from orchestrator.config.console import reported, say, stderr, stdout
-from orchestrator.config.quantities import counted
+from orchestrator.config.console import errors_as_exit_codes, say, stderr, stdout
+from orchestrator.config.quantities import amount
 from orchestrator.forecast.forecast import Forecast, forecast_of
 from orchestrator.forecast.pilot import Pilots
 from orchestrator.session.bounds import Bounds
@@ -60,7 +60,7 @@ def plan(
 
     Exit codes: 0 planned, 2 invalid setting, 3 missing or broken file.
     """
-    with reported():
+    with errors_as_exit_codes():
         where = find_cluster(cluster, cpus=cpus, gpus=gpus)
         declared, document = load_sweep(sweep, settings or [])
         launch, fetched = Launch.begin(where, Bounds(), store, stderr), dict[str, None]()
@@ -69,7 +69,7 @@ def plan(
                 ahead = launch.plan(declared, document, lookup)
         except ConfigError as error:
             if error.exit_code == _FILES_MISSING and (size := declared_size(declared)):
-                n_trials, n_settings = counted(size[1], "trial"), counted(size[0], "setting")
+                n_trials, n_settings = amount(size[1], "trial"), amount(size[0], "setting")
                 say(f"{declared.name} declares {n_trials} ({n_settings}); not checked further, as files are missing.")
             raise
         forecast = forecast_of(ahead, launch.results, where, pilots=Pilots(say) if pilot else None)
@@ -80,7 +80,7 @@ def plan(
 
 
 def _show(plan: Plan, forecast: Forecast, fetched: list[str], store: str, cluster: ClusterSpec) -> None:
-    downloads = f"fetched {counted(len(fetched), 'file')} into the cache: {', '.join(fetched[:3])}" if fetched else None
+    downloads = f"fetched {amount(len(fetched), 'file')} into the cache: {', '.join(fetched[:3])}" if fetched else None
     for line in (*plan_lines(plan, store, cluster), downloads):
         if line:
             stdout.print_line(line)
@@ -110,7 +110,7 @@ def _as_json(plan: Plan, forecast: Forecast, fetched: list[str], store: str, clu
 def setting_table(plan: Plan) -> Table:
     """One row per setting of a plan: what it freezes, and how many of its seeds are complete."""
     specs = [*plan.trials, *plan.stand_ins]
-    varying, cells = varying_settings(specs), by_cell(specs)
+    varying, cells = varying_settings(specs), cell_specs(specs)
     to_run = {spec.trial_id for spec in plan.ahead}
     table = Table(box=None, padding=(0, 2, 0, 0))
     table.add_column("setting", overflow="fold")

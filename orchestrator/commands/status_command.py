@@ -17,14 +17,14 @@ from typing import Annotated, Any
 import pyarrow as pa
 import typer
 
-from orchestrator.analysis.freeze_names import froze
+from orchestrator.analysis.freeze_names import freeze_changes
 from orchestrator.analysis.summary import CellSummary, summarise
 from orchestrator.api.answering import chosen_sweep
 from orchestrator.api.tabulating import Table, table_notes
 from orchestrator.claims.claims import RunningDriver, running_drivers
 from orchestrator.config import options
-from orchestrator.config.console import DEFAULT_STORE, reported, stdout
-from orchestrator.config.quantities import counted, points
+from orchestrator.config.console import DEFAULT_STORE, errors_as_exit_codes, stdout
+from orchestrator.config.quantities import amount, points
 from orchestrator.forecast import pace
 from orchestrator.session.so_far import so_far_lines
 from orchestrator.store import ResultStore, open_store
@@ -54,7 +54,7 @@ def status(
 
         permafrost status --trials --store s3://bucket/results
     """
-    with reported():
+    with errors_as_exit_codes():
         results = open_store(store)
         if each_trial:
             _list_trials(results, as_json=as_json)
@@ -75,11 +75,11 @@ def _show(results: ResultStore, plans: Sequence[SweepPlan], *, as_json: bool) ->
     in_order = sorted(plans, key=lambda plan: plan.name in running)  # those that run stand nearest to the prompt
     if stdout.is_terminal:
         draws = [partial(_show_sweep, results, rows, drivers, plan) for plan in reversed(in_order)]
-        stdout.file.write("".join(reversed(stdout.fitting(draws, "sweeps, the newest last"))))
+        stdout.file.write("".join(reversed(stdout.output_that_fits(draws, "sweeps, the newest last"))))
     else:
         for plan, cells in zip(in_order, _summaries([plan.specs for plan in in_order], rows.values()), strict=True):
             _show_sweep(results, rows, drivers, plan, cells)
-    stdout.print_line(f"{counted(len(rows), 'trial')} in {results.address}")
+    stdout.print_line(f"{amount(len(rows), 'trial')} in {results.address}")
 
 
 def _show_sweep(
@@ -93,7 +93,7 @@ def _show_sweep(
     counts, specs = _counts(plan, rows), plan.specs
     own = [rows[trial_id] for trial_id, _ in plan.trials if trial_id in rows]
     states = ", ".join(f"{n} {state}" for state, n in counts["states"].items()) or "none ended"
-    stdout.print(f"sweep {plan.name}: {counted(counts['planned'], 'trial')}, {states}")
+    stdout.print(f"sweep {plan.name}: {amount(counts['planned'], 'trial')}, {states}")
     for task, data in dict.fromkeys((spec.task, spec.data) for spec in specs if spec.data.sizes):
         stdout.print_line(f"data    {data.name}: {dev_size(task, data)}")
     of_sweep = [driver for driver in drivers if driver.holder.sweep == plan.name]
@@ -130,7 +130,7 @@ def _summaries(sweeps: Sequence[Sequence[TrialSpec]], rows: Collection[Mapping[s
 
 def _checkpoint_notes(rows: Sequence[Mapping[str, Any]], n_trials: int) -> list[str]:
     errors = [row["checkpoint_error"] for row in rows if row["checkpoint_error"]]
-    where = f"in {len(errors)} of {counted(n_trials, 'trial')} checkpoints could not be written, the last time: "
+    where = f"in {len(errors)} of {amount(n_trials, 'trial')} checkpoints could not be written, the last time: "
     return [where + errors[-1]] if errors else []
 
 
@@ -148,7 +148,7 @@ def _list_trials(results: ResultStore, *, as_json: bool) -> None:
     unfinished_ids = {trial.spec.trial_id for trial in unfinished}
     listed: list[dict[str, Any]] = [
         {"trial_id": i, "state": row["state"], "score": row["best_score"], "label": specs[i].label}
-        | {"froze": froze(specs[i], row)}
+        | {"froze": freeze_changes(specs[i], row)}
         | ({"costs": {name: row[name] for name in COSTS}} if as_json else {})
         for row in sorted(rows, key=lambda row: specs[row["trial_id"]].label)
         if (i := row["trial_id"]) not in unfinished_ids

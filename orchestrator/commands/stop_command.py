@@ -13,7 +13,7 @@ import typer
 from orchestrator.claims import running_drivers
 from orchestrator.claims.membership import this_process
 from orchestrator.config import options
-from orchestrator.config.console import DEFAULT_STORE, reported, say
+from orchestrator.config.console import DEFAULT_STORE, errors_as_exit_codes, say
 from orchestrator.execution.stop_request import ask_to_stop
 from orchestrator.store import open_store
 from trials.errors import ConfigError, NothingMatchedError
@@ -41,7 +41,7 @@ def stop(
 
     Exit codes: 0 stopped, 2 invalid setting, 3 store unreachable, 5 the sweep is not running.
     """
-    with reported():
+    with errors_as_exit_codes():
         storage = open_store(store).storage
         drivers = running_drivers(storage, sweep)  # the name is looked up before it is joined to a path
         running = list(dict.fromkeys(driver.holder.sweep for driver in drivers))

@@ -41,10 +41,10 @@ def common_options() -> list[Any]:
 
 
 def _load(modules: list[str] | None) -> None:
-    from orchestrator.config.console import reported, say
+    from orchestrator.config.console import errors_as_exit_codes, say
     from trials.plugins.loading import load, load_installed
 
-    with reported():
+    with errors_as_exit_codes():
         for problem in load_installed():
             say(f"note    {problem}")
         load(modules or [], [Path()], "--plugin")

@@ -92,7 +92,7 @@ class SafeConsole(Console):
         """Print a message of one or more lines, unwrapped."""
         self.print(message, soft_wrap=True)
 
-    def fitting(self, draws: Sequence[Callable[[], None]], what: str) -> list[str]:
+    def output_that_fits(self, draws: Sequence[Callable[[], None]], what: str) -> list[str]:
         """The output of each item as long as it fits on two screens, then a line on how to see everything."""
         room, texts = 2 * self.height - 4, list[str]()  # the rest for the command and the prompt
         for draw in draws:
@@ -151,7 +151,7 @@ debugging = Debugging()
 
 
 @contextmanager
-def reported() -> Iterator[None]:
+def errors_as_exit_codes() -> Iterator[None]:
     """Turn an exception of the block into a message on stderr and the public exit code; `--debug` shows it."""
     try:
         yield

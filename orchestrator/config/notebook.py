@@ -38,7 +38,7 @@ class Printed(NamedTuple):
         return {"text/html": _PRE.format(self.html), "text/plain": self.text}
 
 
-def drawn(draw: Draw) -> Printed:
+def printed_output(draw: Draw) -> Printed:
     """What is printed on a console as wide as a cell."""
     console = SafeConsole(
         file=io.StringIO(), record=True, width=WIDTH, force_terminal=True, force_jupyter=False, color_system="truecolor"
@@ -58,10 +58,10 @@ class ShownInCell:
         raise NotImplementedError
 
     def __str__(self) -> str:
-        return drawn(self._draw).text.rstrip()
+        return printed_output(self._draw).text.rstrip()
 
     def _repr_html_(self) -> str:
-        return drawn(self._draw).bundle["text/html"]
+        return printed_output(self._draw).bundle["text/html"]
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(str(self))
@@ -82,7 +82,7 @@ class NotebookOutput:
 
     def say(self, draw: Draw) -> None:
         """Add something that stays."""
-        new = drawn(draw)
+        new = printed_output(draw)
         with self._lock:
             self._said = Printed(self._said.html + new.html, self._said.text + new.text)
             self.redraw()
@@ -90,7 +90,7 @@ class NotebookOutput:
     def redraw(self) -> None:
         """Show what has changed since the last time."""
         with self._lock:
-            below = drawn(self._draw) if self._draw else Printed()
+            below = printed_output(self._draw) if self._draw else Printed()
             now = Printed(self._said.html + below.html, self._said.text + below.text)
             if now != self._last:
                 self._last = now

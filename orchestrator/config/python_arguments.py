@@ -39,7 +39,7 @@ def from_python(function: Callable[P, R], further: Collection[str] = ()) -> Call
         except ValidationError as error:
             raise ConfigError(_faults(error, parameters, names)) from error
         except PermafrostError as error:
-            error.args = tuple(in_python(str(text), names) for text in error.args)
+            error.args = tuple(with_python_names(str(text), names) for text in error.args)
             raise
 
     return called
@@ -65,7 +65,7 @@ def _faults(error: ValidationError, parameters: list[str], names: Collection[str
     return [*wrong, *(f"{name}: {quoted(values[name])}: {together(broken)}." for name, broken in rules.items())]
 
 
-def in_python(text: str, names: Collection[str]) -> str:
+def with_python_names(text: str, names: Collection[str]) -> str:
     """A message with Python's arguments in place of a command's options: `max_hours` for `--max-hours`."""
 
     def name(match: re.Match[str]) -> str:

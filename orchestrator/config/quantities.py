@@ -6,14 +6,14 @@ HOUR = 3_600.0  # in seconds
 POINTS = 100.0  # a score of 1 is 100 points
 
 
-def counted(n: float, noun: str) -> str:
+def amount(n: float, noun: str) -> str:
     """`1 trial`, `2,192 trials`, `0.5 points`."""
     return f"{n:{'g' if isinstance(n, float) else ','}} {noun}{'s' * (n != 1)}"
 
 
 def gpus_in_words(n: float) -> str:
     """`1 GPU`, `0 GPUs`, `0.25 of a GPU`."""
-    return counted(int(n), "GPU") if n == int(n) else f"{n:g} of a GPU"
+    return amount(int(n), "GPU") if n == int(n) else f"{n:g} of a GPU"
 
 
 def points(share: float, digits: int = 2) -> str:

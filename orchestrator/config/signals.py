@@ -42,8 +42,8 @@ def handled_numbers() -> list[signal.Signals]:
 class Signals:
     """The handler of a launch.
 
-    Before the first trial a signal ends the block `handled` at once, with KeyboardInterrupt or SystemExit (of which
-    `console.reported` makes the exit codes). While trials run it is a request to stop. Once they have ended it changes
+    Before the first trial a signal ends the block `handle_signals` at once, with KeyboardInterrupt or SystemExit, which
+    `console.errors_as_exit_codes` handles. While trials run it is a request to stop. Once they have ended it changes
     nothing: their rows are committed, and what was found is shown. A second signal ends the block, during the commit
     after it; a third one does not wait for the commit.
     """
@@ -60,7 +60,7 @@ class Signals:
         self._leaving: int | None = None  # what was raised for
 
     @contextmanager
-    def handled(self, say: Callable[[str], None]) -> Iterator[None]:
+    def handle_signals(self, say: Callable[[str], None]) -> Iterator[None]:
         """Handle signals in the block, and in a process that ends with its command up to its end."""
         self._say = say
         before = {number: signal.getsignal(number) for number in handled_numbers()}
@@ -77,19 +77,19 @@ class Signals:
                 for number, handler in before.items():
                     signal.signal(number, handler)
 
-    def running(self, is_over: Callable[[], bool]) -> None:
+    def on_trials_start(self, is_over: Callable[[], bool]) -> None:
         """Trials run from now on, until `is_over`. Takes the signals back from a library that has taken them."""
         self._is_over, self._stage = is_over, "running"
         self.take_back()
         if self._leaving is not None:  # a library has swallowed what was raised
             self._leave(self._leaving)
 
-    def ended(self, *, to_commit: bool = True) -> None:
-        """No trial runs any more; `committing` follows, or there is nothing to commit."""
+    def on_trials_end(self, *, to_commit: bool = True) -> None:
+        """No trial runs any more; `protect_commit` follows, or there is nothing to commit."""
         self._stage = "committing" if to_commit else "ended"
 
     @contextmanager
-    def committing(self) -> Iterator[None]:
+    def protect_commit(self) -> Iterator[None]:
         """The block commits the last rows. What wanted to interrupt it is raised after it."""
         try:
             yield

@@ -69,7 +69,7 @@ def _wording_of(path: KeyPath, errors: Sequence[ErrorDetails], model: type[BaseM
         return f"{shown}: must be a mapping of some of: {', '.join(inside.model_fields)}."
     message = rule_of(error) if len(errors) == 1 else together(map(rule_of, errors))
     is_shown = isinstance(value, str | int | float) and repr(value) not in message and error["type"] != "json_invalid"
-    return shortened(f"{shown}: {message}" if is_shown else message, 10 * MAX_VALUE)
+    return shorten(f"{shown}: {message}" if is_shown else message, 10 * MAX_VALUE)
 
 
 def _keys_of(loc: KeyPath, model: type[BaseModel]) -> KeyPath:
@@ -108,12 +108,12 @@ def _inside(annotation: Any, part: int | str) -> Any:
     return arguments[-1] if arguments else None
 
 
-def shortened(text: str, longest: int = MAX_VALUE) -> str:
+def shorten(text: str, longest: int = MAX_VALUE) -> str:
     """The text, or its beginning if it is too long for a message."""
     return text if len(text) <= longest else f"{text[:longest]}... ({len(text):,} characters)"
 
 
-def most(problems: Iterable[str]) -> list[str]:
+def first_problems(problems: Iterable[str]) -> list[str]:
     """The first mistakes, in the order of their file, and the number of further ones."""
     mistakes = sorted(problems, key=lambda problem: int(at[1]) if (at := _AT_LINE.match(problem)) else 0)
     n_more = len(mistakes) - MAX_MISTAKES
@@ -187,7 +187,7 @@ class Document:
     @classmethod
     def of_text(cls, path: Path, text: str) -> Document:
         """Read the text of a file that need not exist yet. Raises ConfigError as `read` does."""
-        content, lines = parsed(text, str(path))
+        content, lines = parse_yaml(text, str(path))
         if not isinstance(content, dict):
             raise ConfigError(
                 f"{path}: must be a mapping of keys, like the files in configs/sweeps/ and configs/clusters/."
@@ -197,11 +197,11 @@ class Document:
     def override(self, setting: str) -> None:
         """Apply an override `KEY=VALUE`; KEY is dotted, VALUE is YAML. Raises ConfigError."""
         key, equals, text = setting.partition("=")
-        shown = f"--set {shortened(setting if setting.isprintable() else repr(setting))}"
+        shown = f"--set {shorten(setting if setting.isprintable() else repr(setting))}"
         if not equals or not key or not key.isprintable():
             raise ConfigError(f"{shown}: must be KEY=VALUE, e.g. --set seeds=[0,1].")
         try:
-            value, _ = parsed(text, shown)
+            value, _ = parse_yaml(text, shown)
         except ConfigError as error:
             raise ConfigError(f"{shown}: the value is not YAML.") from error
         path = tuple(key.split("."))
@@ -231,7 +231,7 @@ def set_path(content: dict[str, Any], path: Sequence[str], value: object) -> Non
     for key in path[:-1]:
         inner = content.setdefault(key, {})
         if not isinstance(inner, dict):
-            raise TypeError(f"{key} is {shortened(repr(inner))}, which has no keys.")
+            raise TypeError(f"{key} is {shorten(repr(inner))}, which has no keys.")
         content = inner
     content[path[-1]] = value
 
@@ -249,7 +249,7 @@ def _text(path: Path) -> str:
         raise ConfigError(f"{path}: not UTF-8 text.") from error
 
 
-def parsed(text: str, file: str) -> tuple[Any, dict[KeyPath, int]]:
+def parse_yaml(text: str, file: str) -> tuple[Any, dict[KeyPath, int]]:
     """Parse untrusted YAML into plain values of bounded size, and the line of each key.
 
     Raises:
@@ -365,7 +365,7 @@ def _where(file: str, error: yaml.YAMLError | ValueError) -> str:
     line = f":{mark.line + 1}" if mark else ""
     problem = getattr(error, "problem", None) or " ".join(str(error).split())
     problem = _QUOTED.sub(lambda match: quoted(match[1]), problem)  # names of tags, anchors and aliases
-    return f"{file}{line}: not YAML: {shortened(problem)}. Check the indentation and brackets."
+    return f"{file}{line}: not YAML: {shorten(problem)}. Check the indentation and brackets."
 
 
 def _dotted(path: KeyPath) -> str:

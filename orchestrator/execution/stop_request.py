@@ -52,11 +52,11 @@ class StopRequest:
 
     def ended(self, *, all_ran: bool) -> None:
         """Note that no trial runs any more. If `all_ran`, none is left to run, so a request to stop changed nothing."""
-        self.signals.ended()
+        self.signals.on_trials_end()
         self.settle(all_ran=all_ran)
 
     def settle(self, *, all_ran: bool) -> None:
-        """Drop the request if all trials ran, even one that came after `ended`."""
+        """Drop the request if all trials ran, even one that came after `on_trials_end`."""
         if all_ran:
             self.signal = self.asker = None
 

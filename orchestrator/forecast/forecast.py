@@ -24,7 +24,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from orchestrator.config.quantities import HOUR, counted, duration
+from orchestrator.config.quantities import HOUR, amount, duration
 from orchestrator.forecast.pilot import Pilots, TrialTime, work_passes
 from orchestrator.store import ResultStore
 from orchestrator.store.plans import stored_spec
@@ -118,7 +118,7 @@ class Forecast:
             table.add_column(name, justify="left" if name == "forecast" else "right", no_wrap=name != "forecast")
         hours = "core-hours" if self.device.startswith("cpu") else "GPU-hours"
         rows: list[tuple[str, Figure | None, Callable[[float], str]]] = [
-            (f"wall time, {counted(self.slots, 'slot')}", self.wall_s, duration),
+            (f"wall time, {amount(self.slots, 'slot')}", self.wall_s, duration),
             (hours, self.device_hours, _number),
         ]
         for name, figure, shown in rows:
@@ -156,11 +156,11 @@ def forecast_of(
     alike = {"device": device, **share}
     chosen = [i for i, row in enumerate(rows) if row["train_s"] and alike.items() <= row.items()][-MOST_ROWS:]
     timed = [timing for i in chosen if (timing := _timing(rows[i], table["spec"][i].as_py())) is not None]
-    source = [f"{counted(len(timed), 'trial')} on this device"] if timed else []
+    source = [f"{amount(len(timed), 'trial')} on this device"] if timed else []
     if pilots is not None:
         seen = {shape_key(timing.spec) for timing in timed}
         if of_pilots := pilots.of(plan.ahead, seen, resources.cpus, gpu=gpus > 0):
-            source.append(f"pilots of {counted(len(of_pilots), 'shape')}")
+            source.append(f"pilots of {amount(len(of_pilots), 'shape')}")
             timed += of_pilots
     slots = slots_of(cluster, resources, gpus)
     nothing = Forecast(plan.sweep.name, time.time(), device or "an unknown device", slots, len(plan.ahead))

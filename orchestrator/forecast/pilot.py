@@ -19,9 +19,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 
-from orchestrator.analysis.cells import grouped
+from orchestrator.analysis.cells import group_by
 from orchestrator.analysis.freeze_names import strip_and_word
-from orchestrator.config.quantities import counted
+from orchestrator.config.quantities import amount
 from trials.cache.node_cache import existing_folder, node_folder, read_checked_json, write_json
 from trials.errors import MissingError
 from trials.hardware.machine import cuda_gpus, processor_name
@@ -71,7 +71,7 @@ def chosen_pilots(specs: Sequence[TrialSpec], seen: set[str], most: int | None =
     def depth(spec: TrialSpec) -> tuple[int, int]:
         return spec.freeze.depth + spec.freeze.embeddings, cached_depth(spec)
 
-    ranked = [sorted(group, key=depth) for group in grouped(missing, group_key).values()]
+    ranked = [sorted(group, key=depth) for group in group_by(missing, group_key).values()]
     chosen = [group[i] for group in ranked for i in sorted({0, len(group) // 2, len(group) - 1})]
     return chosen[:most]
 
@@ -125,7 +125,7 @@ def run_pilots(
     keys = {spec: _key(spec, threads, gpu=gpu) for spec in specs}
     results = {spec: result for spec, key in keys.items() if (result := _cached_timing(key)) is not None}
     if results:
-        say(f"pilot   {counted(len(results), 'shape')} timed here before")
+        say(f"pilot   {amount(len(results), 'shape')} timed here before")
     if unmeasured := [spec for spec in specs if spec not in results]:
         results |= _run(unmeasured, keys, threads, say, gpu=gpu)
     return [_timing(spec, results[spec]) for spec in specs]
@@ -141,7 +141,7 @@ def _run(
     results = list[dict[str, float]]()
     path = [*folders_for_other_processes(), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(path)}
-    say(f"pilot   {counted(len(small), 'shape')}, {n_epochs(gpu=gpu) * STEPS} steps each")
+    say(f"pilot   {amount(len(small), 'shape')}, {n_epochs(gpu=gpu) * STEPS} steps each")
     with tempfile.TemporaryFile("w+") as specs_file, tempfile.TemporaryFile("w+") as errors:
         specs_file.writelines(f"{spec.model_dump_json()}\n" for spec in small)
         specs_file.seek(0)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from orchestrator.config.quantities import counted
+from orchestrator.config.quantities import amount
 from orchestrator.own_data.choose_options import ChooseOptions, draft_of
 from orchestrator.own_data.task_guess import refuse_no_spans, task_of
 from orchestrator.sweeps.corpus_words import percent, split_size
@@ -80,7 +80,7 @@ def _leak(corpus: Corpus) -> Iterator[str]:
     """A line where items of dev are in train, too."""
     inside, n = {*map(item_words, corpus.train)}, len(corpus.dev)
     if shared := sum(item_words(item) in inside for item in corpus.dev):
-        yield f"{shared:,} of {counted(n, 'dev item')} ({percent(shared, n)}) also occur in train"
+        yield f"{shared:,} of {amount(n, 'dev item')} ({percent(shared, n)}) also occur in train"
 
 
 def guess_draft(draft: DataDraft, options: ChooseOptions, lookup: Lookup) -> tuple[DataDraft, str, list[str]]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from orchestrator.config.quantities import counted
+from orchestrator.config.quantities import amount
 from orchestrator.config.yaml_document import Document
 from orchestrator.own_data.choose_options import ChooseOptions, draft_of
 from orchestrator.own_data.corpus_guess import CorpusGuess, guess_corpus
@@ -116,7 +116,7 @@ class Question:
 
     def sweep_text(self) -> str:
         """The sweep file that answers it."""
-        loss = counted(self.tolerance, "point")
+        loss = amount(self.tolerance, "point")
         header = _MADE_BY + self.command + ("" if self.part is None else f"\n{self.part.line}")
         return f"""{header}
 # How deep may I freeze? Runs a curve of depths, then adds seeds where they decide: the deepest freeze that loses at

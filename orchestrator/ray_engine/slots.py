@@ -19,8 +19,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from orchestrator.analysis.cells import grouped
-from orchestrator.config.quantities import counted, gpus_in_words, size
+from orchestrator.analysis.cells import group_by
+from orchestrator.config.quantities import amount, gpus_in_words, size
 from orchestrator.sweeps.trial_resources import Resources
 from trials.errors import ConfigError, MissingError, reason
 from trials.hardware.machine import CudaGpus, Gpu, SilentError, listed_gpus
@@ -92,7 +92,7 @@ def resources_of(kind: str, share: Share) -> dict[str, float]:
 
 def kinds_of(nodes: Sequence[Node], *, gpus: bool) -> dict[str, list[Node]]:
     """The nodes of each kind; for trials on GPUs only those that have one."""
-    return dict(sorted(grouped((node for node in nodes if node.gpus or not gpus), lambda node: node.kind).items()))
+    return dict(sorted(group_by((node for node in nodes if node.gpus or not gpus), lambda node: node.kind).items()))
 
 
 def chosen_kinds(nodes: Sequence[Node], device: str, *, gpus: bool) -> tuple[str, ...]:
@@ -152,11 +152,11 @@ class Slots:
             f", {gpus_in_words(share.gpus)} each{named[kind]}" for kind, share in self.shares.items() if share.gpus
         ]
         idle = sum(node.cpus > 0 == node.gpus for node in self._nodes()) if gpu_parts else 0
-        rest = f"; {counted(idle, 'node')} without a GPU {'get' if idle > 1 else 'gets'} none" if idle else ""
+        rest = f"; {amount(idle, 'node')} without a GPU {'get' if idle > 1 else 'gets'} none" if idle else ""
         shares = [(node, self.shares.get(node.kind)) for node in self._nodes()]
         unused = sum(node.idle_gpus(share) for node, share in shares if share is not None)
-        rest += f"; {counted(unused, 'GPU')} idle for lack of cores: lower resources.cpus" if unused else ""
-        return f"{counted(self.total(), 'trial')} at a time" + ("".join(gpu_parts) or "".join(named.values())) + rest
+        rest += f"; {amount(unused, 'GPU')} idle for lack of cores: lower resources.cpus" if unused else ""
+        return f"{amount(self.total(), 'trial')} at a time" + ("".join(gpu_parts) or "".join(named.values())) + rest
 
     def free_kind(self) -> str | None:
         """The kind of node that the next trial runs on; None if it has to wait."""
@@ -211,7 +211,7 @@ def checked(slots: Slots, nodes: Sequence[Node], *, may_grow: bool) -> Slots:
         share = next(iter(slots.shares.values()))
         most_cpus, most_gpus = max((n.cpus for n in nodes), default=0), max((n.gpus for n in nodes), default=0)
         raise ConfigError(
-            f"resources: a trial needs {counted(share.cpus, 'CPU')} and {share.gpus:g} GPUs, but the largest node of "
+            f"resources: a trial needs {amount(share.cpus, 'CPU')} and {share.gpus:g} GPUs, but the largest node of "
             f"the cluster has {most_cpus:g} and {most_gpus:g}. Lower resources.cpus or resources.gpus.",
             exit_code=3,
         )
@@ -312,7 +312,7 @@ class PackedSlots(Slots):
             return False
         if self._with[trial_id] == now:  # else fewer share one already since it started
             self._share_among(max(1, min(now - 1, (min(beside, now) + 1) // 2)), kind)
-            self._say(f"note    memory ran out with {counted(beside, 'trial')}: {self._words(kind)} from now on")
+            self._say(f"note    memory ran out with {amount(beside, 'trial')}: {self._words(kind)} from now on")
         return True
 
     def _share_among(self, n: int, kind: str) -> None:
@@ -321,7 +321,7 @@ class PackedSlots(Slots):
         self._refreshed_s = float("-inf")
 
     def _words(self, kind: str) -> str:
-        return f"{counted(self._packed[kind].now, 'trial')} on {f'each {kind}' if kind != 'gpu' else 'a GPU'}"
+        return f"{amount(self._packed[kind].now, 'trial')} on {f'each {kind}' if kind != 'gpu' else 'a GPU'}"
 
 
 def reserve(gpu: Gpu) -> float:
@@ -408,7 +408,7 @@ def gpus_of(chosen: Mapping[str, Sequence[Node]], say: Say) -> dict[str, CudaGpu
         for why in filter(None, whys):
             say(f"note    {kind}: {why}")
         if silent := sum(answer is None or answer.silent for answer in found):
-            say(f"note    {kind}: {counted(silent, 'node')} did not say in time what GPUs are free there")
+            say(f"note    {kind}: {amount(silent, 'node')} did not say in time what GPUs are free there")
         if gpus or silent:
             usable[kind] = CudaGpus(gpus)
     return usable
@@ -421,7 +421,7 @@ def asked_nodes(kinds: Sequence[str], say: Say) -> dict[str, list[CudaGpus | Non
     kind_of = dict(_asked(kinds))
     ready, late = ray.wait(list(kind_of), num_returns=len(kind_of), timeout=SAY_S) if kind_of else ([], [])
     if late:
-        say(f"note    waiting for a part of a GPU on {counted(len(late), 'node')}, {ANSWER_S:.0f} s at most")
+        say(f"note    waiting for a part of a GPU on {amount(len(late), 'node')}, {ANSWER_S:.0f} s at most")
         more, late = ray.wait(late, num_returns=len(late), timeout=ANSWER_S - SAY_S)
         ready += more
     answers: dict[str, list[CudaGpus | None]] = {kind: [] for kind in kinds}

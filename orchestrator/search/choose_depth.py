@@ -121,7 +121,7 @@ class _Search:
         self._shown: list[bool] = table["qualifies"].tolist()
         settled = table["qualifies"] | (table["verdict"] == BEYOND) | (table["barred"] != "")
         self._settled: list[bool] = settled.tolist()
-        self._least = 0.0 if decision.chosen is None else float(decision.chosen["saved"])
+        self._least = 0.0 if decision.choice is None else float(decision.choice["saved"])
         self._has_spread: list[bool] = ((decision.estimate.variance > 0) & (decision.estimate.n_seeds > 1)).tolist()
         candidates: list[int] = np.flatnonzero(worth).tolist()
         self._open = [i for i in candidates if not self._settled[i] and self._savings[i] > self._least]

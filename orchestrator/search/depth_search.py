@@ -15,9 +15,9 @@ import numpy as np
 
 from orchestrator.analysis.answer import answers
 from orchestrator.analysis.answer_text import curve_lines, lines_of
-from orchestrator.analysis.cells import by_cell
+from orchestrator.analysis.cells import cell_specs
 from orchestrator.analysis.decide import Decision, decide, loss_table
-from orchestrator.analysis.setting_phrases import lost, rests_on
+from orchestrator.analysis.setting_phrases import basis, loss_phrase
 from orchestrator.analysis.trial_frame import trial_frame, with_sentences
 from orchestrator.execution.trial_queue import Chances, Source
 from orchestrator.execution.trial_rows import trial_row
@@ -50,7 +50,7 @@ class Depths:
     @classmethod
     def of(cls, trials: Sequence[TrialSpec]) -> Depths:
         """The depths of a sweep with one baseline and nested freezes, from its trials."""
-        cells = {cell: {spec.seeds.key: spec for spec in seeds} for cell, seeds in by_cell(trials).items()}
+        cells = {cell: {spec.seeds.key: spec for spec in seeds} for cell, seeds in cell_specs(trials).items()}
         firsts = {cell: next(iter(seeds.values())) for cell, seeds in cells.items()}
         baseline = next(cells[cell] for cell, spec in firsts.items() if spec.freeze.is_baseline)
         frozen = [cell for cell, spec in firsts.items() if not spec.freeze.is_baseline]
@@ -203,14 +203,14 @@ class DepthSearch(Source):
 
     def _test_lines(self) -> Iterator[str]:
         """The loss of the chosen freeze on test."""
-        chosen = self.decided().chosen
+        chosen = self.decided().choice
         if chosen is None:
             return
         table = loss_table(self._frame("test"), "test_score", self._plan).set_index("cell")
         row = table.loc[chosen["cell"]]
         if row["n_pairs"]:
-            base = rests_on({**row, "n_folds": None}, "test")
-            yield f"On test, which took no part in the choice, it {lost(row)}; {base}."
+            base = basis({**row, "n_folds": None}, "test")
+            yield f"On test, which took no part in the choice, it {loss_phrase(row)}; {base}."
 
     def _budget(self) -> Budget:
         """The time and the number of trials that are left."""

@@ -13,8 +13,8 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from statistics import fmean
 from typing import Protocol
 
-from orchestrator.analysis.cells import by_cell, cell_label, grouped, objective_group, varying_settings
-from orchestrator.config.quantities import counted, points
+from orchestrator.analysis.cells import cell_label, cell_specs, group_by, objective_group, varying_settings
+from orchestrator.config.quantities import amount, points
 from orchestrator.execution.trial_queue import Source
 from orchestrator.search.trial_results import Cell, Evaluation, StoredTrials, centred, stacked
 from orchestrator.sweeps.search_spec import ScheduleSpec, less_is_better
@@ -35,7 +35,7 @@ class FixedCells:
     """The cells of a plan, in its order."""
 
     def __init__(self, trials: Iterable[TrialSpec]) -> None:
-        self._cells = iter(by_cell(trials).values())
+        self._cells = iter(cell_specs(trials).values())
 
     def suggest(self, past: Sequence[Cell]) -> Sequence[TrialSpec] | None:
         """The next cell, independent of the results."""
@@ -174,13 +174,13 @@ def result_lines(cells: Sequence[Cell], objective: str = "score") -> list[str]:
     """The best cell of each objective group."""
     varying = varying_settings([spec for cell in cells for spec in cell.specs[:1]])
     lines = []
-    for group in grouped(cells, lambda cell: cell.group).values():
+    for group in group_by(cells, lambda cell: cell.group).values():
         cell = best_cell(group, objective)
         if cell is not None:
             lines += [f"best    {cell_label(cell.specs[0], varying)}: {_value(cell, objective)}", *_test_lines(cell)]
     n_early = sum(list(cell.ends.values()).count(State.PRUNED) for cell in cells)
     if n_early:
-        n_trials = counted(sum(len(cell.specs) for cell in cells), "trial")
+        n_trials = amount(sum(len(cell.specs) for cell in cells), "trial")
         lines.append(f"        {n_early} of {n_trials} stopped early")
     return lines
 
@@ -202,7 +202,7 @@ def _value(cell: Cell, objective: str) -> str:
 
     seeds = describe([value for results in cell.results() if (value := results.get(objective)) is not None])
     spread = f" ± {points(seeds.std)}" if seeds.n > 1 else ""
-    n = counted(len(cell.results()), "seed")
+    n = amount(len(cell.results()), "seed")
     return f"{metric_label(objective)} {points(seeds.mean)}{spread} on dev, which selected it ({n})"
 
 

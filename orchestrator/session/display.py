@@ -18,7 +18,7 @@ from rich.text import Text
 
 from orchestrator.analysis.freeze_names import strip_and_word
 from orchestrator.config.console import SafeConsole
-from orchestrator.config.quantities import counted, duration, points
+from orchestrator.config.quantities import amount, duration, points
 from orchestrator.execution.failures import last_line
 from orchestrator.execution.trial_queue import Chances
 from orchestrator.forecast.pace import Pace
@@ -207,7 +207,7 @@ class LiveDisplay:
         head = Table.grid(padding=(0, 2))
         failed = f", {self._failed} failed" if self._failed else ""
         bar = ProgressBar(total=1.0, completed=self._pace.share_done(), width=40)
-        head.add_row(bar, f"{self._ended} of {counted(self._total, 'trial')}{failed}", f"ETA {self._eta()}")
+        head.add_row(bar, f"{self._ended} of {amount(self._total, 'trial')}{failed}", f"ETA {self._eta()}")
         lines = self._so_far.lines(self._ended) if self._so_far else []
         answers = [Text(line, style="bold", overflow="fold") for line in lines]
         return Stack(head, *answers, RunningTrials(self._running_rows()), self._best_table())

@@ -113,7 +113,7 @@ class Launch:
         results, stop, committed = self.results, StopRequest(), set[str]()
         self.where.check_room_here(plan.sweep.resources)
         results.create()
-        with stop.signals.handled(self.say):
+        with stop.signals.handle_signals(self.say):
             try:
                 with drive(
                     results.storage,
@@ -148,7 +148,7 @@ class Launch:
         if trials.is_exhausted:  # a search is replayed as far as its trials are stored
             what = "every trial of this sweep is" if plan.runs_all else "all trials that this sweep needs are"
             self.say(f"stored  {what} complete in the store; none runs.")
-            stop.signals.ended(to_commit=False)
+            stop.signals.on_trials_end(to_commit=False)
             return trials
         for driver in running_drivers(storage):
             if driver.token != membership.token:
@@ -167,17 +167,17 @@ class Launch:
             try:
                 with requests, started_engine(job) as engine:
                     membership.announce(ray=engine.dashboard)
-                    stop.signals.running(lambda: trials.is_over)
+                    stop.signals.on_trials_start(lambda: trials.is_over)
                     reached = partial(self.bounds.reached, self.began)
                     with display:
                         TrialLoop(engine, trials, stop, recorder, display, reached, self.say).run()
                     stop.ended(all_ran=trials.is_over)
-                    with stop.signals.committing():  # before an engine is left that resets the handlers of signals
+                    with stop.signals.protect_commit():  # before an engine is left that resets the handlers of signals
                         recorder.flush()
             finally:
                 stop.ended(all_ran=trials.is_over)
         finally:  # also if a signal cuts off what stands above
-            with stop.signals.committing():
+            with stop.signals.protect_commit():
                 recorder.flush()
             recorder.close()
         if trials.is_exhausted:  # a worker may have saved a trial that was stopped after its row was written

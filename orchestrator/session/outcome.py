@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from orchestrator.claims import CLAIMS, DRIVERS, SEARCHES
-from orchestrator.config.quantities import counted
+from orchestrator.config.quantities import amount
 from orchestrator.execution.shared_trials import End
 from orchestrator.execution.stop_request import FOLDER, StopRequest
 from orchestrator.storage.storage import FolderStorage
@@ -100,7 +100,7 @@ class Ended:
     @property
     def stopped(self) -> str | None:
         """Why the launch stopped early, and how much is left; None if it did not."""
-        trials_left = f"{counted(self.n_left, 'trial')} left"
+        trials_left = f"{amount(self.n_left, 'trial')} left"
         if self.stop.reason is not None:
             return f"stopped with {trials_left}: {self.stop.reason}"
         why = self.stop.bound or ("interrupted" if self.stop.asked else None)
@@ -113,7 +113,7 @@ def earlier_note(results: ResultStore, plan: SweepPlan, ended: Collection[str]) 
     if not n:
         return ""
     shown = "is" if n == 1 else "are"
-    return f"{counted(n, 'trial')} of an earlier version of `{plan.name}` {shown} not shown (status --trials)"
+    return f"{amount(n, 'trial')} of an earlier version of `{plan.name}` {shown} not shown (status --trials)"
 
 
 def trials_of(plan: Plan, results: ResultStore) -> list[TrialSpec]:
@@ -134,7 +134,7 @@ def lost_store(results: ResultStore, n_committed: int) -> StoreError:
             shutil.rmtree(results.storage.folder / name, ignore_errors=True)
         with contextlib.suppress(OSError):
             results.storage.folder.rmdir()
-    lost = f"the {counted(n_committed, 'trial')} committed there {'is' if n_committed == 1 else 'are'} lost"
+    lost = f"the {amount(n_committed, 'trial')} committed there {'is' if n_committed == 1 else 'are'} lost"
     return StoreError(
         f"{results.address}: the store is gone; it was deleted or moved while this driver ran. Unless it is put back, "
         f"{lost if n_committed else 'all that was written there is lost'}. Put it back and run the same command to "

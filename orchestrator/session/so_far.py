@@ -21,7 +21,7 @@ SHARE = 0.05  # largest share of the time that may go into these lines
 def so_far_lines(results: ResultStore, specs: Sequence[TrialSpec], plan: DecisionPlan) -> list[str]:
     """A line for each question of a sweep of which a pair of runs has ended. Raises StoreError."""
     from orchestrator.analysis.answer import answers  # loads pandas
-    from orchestrator.analysis.wording import so_far
+    from orchestrator.analysis.wording import interim_line
 
     trials = results.evidence(specs)
     try:
@@ -31,7 +31,7 @@ def so_far_lines(results: ResultStore, specs: Sequence[TrialSpec], plan: Decisio
     more = [f"        and {len(found) - MOST_LINES} more answers"] if len(found) > MOST_LINES else []
     several = len({spec.model.name for spec in specs}) > 1
     shown = ((f"{one.corpus}, {one.model}" if several else one.corpus, one) for one in found[:MOST_LINES])
-    return [*(so_far(about, answer.words, answer.decided_by) for about, answer in shown), *more]
+    return [*(interim_line(about, answer.words, answer.decided_by) for about, answer in shown), *more]
 
 
 class SoFar:

@@ -15,10 +15,10 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from orchestrator.analysis.cells import cell_label, grouped, objective_group, varying_settings
+from orchestrator.analysis.cells import cell_label, group_by, objective_group, varying_settings
 from orchestrator.analysis.freeze_names import LEGEND, layer_strip
 from orchestrator.analysis.summary import CellSummary
-from orchestrator.config.quantities import counted, points
+from orchestrator.config.quantities import amount, points
 from orchestrator.execution.failures import last_line
 from orchestrator.execution.shared_trials import End
 from orchestrator.sweeps.cluster_spec import ClusterSpec, device_line
@@ -38,13 +38,13 @@ def plan_lines(plan: Plan, store: str, cluster: ClusterSpec) -> list[str]:
     sentences = sum(spec.optim.epochs * spec.train_size for spec in plan.ahead) - kept
     corpora = list(dict.fromkeys((spec.task, spec.data) for spec in plan.ahead))
     most = "" if plan.runs_all else "at most "
-    seeds = counted(len({spec.seeds for spec in (*plan.trials, *plan.stand_ins)}), "seed")
+    seeds = amount(len({spec.seeds for spec in (*plan.trials, *plan.stand_ins)}), "seed")
     resumed = f", {len(plan.kept_steps):,} of them from a checkpoint{_places(plan)}" if plan.kept_steps else ""
     return [
         f"sweep   {plan.sweep.name} ({plan.source})",
-        f"trials  {plan.n_trials:,} = {counted(plan.n_cells, 'setting')} x {seeds}; "
+        f"trials  {plan.n_trials:,} = {amount(plan.n_cells, 'setting')} x {seeds}; "
         f"{plan.n_skipped:,} complete in the store, {most}{len(plan.ahead):,} to run{resumed}",
-        f"work    {most}{counted(epochs, 'epoch')}, {counted(sentences, 'training sentence')}",
+        f"work    {most}{amount(epochs, 'epoch')}, {amount(sentences, 'training sentence')}",
         *(f"search  {line}" for line in plan.sweep.search_words()),
         *(f"data    {line}" for line in corpora_lines(corpora)),
         *([f"device  {device_line(cluster, plan.sweep.resources)}"] if plan.ahead else []),
@@ -71,7 +71,7 @@ def cell_tables(cells: Sequence[CellSummary]) -> Iterator[RenderableType]:
     """One table per objective group, one row per setting: score over seeds, parameters, time, savings of freezing."""
     varying = varying_settings([cell.spec for cell in cells])
     width = max((len(cell_label(cell.spec, varying)) for cell in cells), default=0)
-    for (task, metric, corpus, size), group in grouped(cells, lambda cell: objective_group(cell.spec)).items():
+    for (task, metric, corpus, size), group in group_by(cells, lambda cell: objective_group(cell.spec)).items():
         title = Text(f"{corpus}, {size:,} train {ITEMS[head_of(task)]}, {metric_label(metric)}")
         table = Table(title=title, title_justify="left", title_style="bold", box=None, padding=(0, 1, 0, 0))
         table.add_column("freeze", overflow="fold", min_width=min(width, _FREEZE_WIDTH))
@@ -234,6 +234,6 @@ def _sentence(task: str, corpus: str, model: str, max_length: int, dev: int, tra
     if head_of(task) == "text":
         noun, end, fate = "text", "the end of ", ""
     return (
-        f"{corpus}, {model}: max_length {max_length} cuts off {end}{counted(dev, noun)} of dev{fate} and "
-        f"{'of ' if end else ''}up to {counted(train, noun)} of a train subset."
+        f"{corpus}, {model}: max_length {max_length} cuts off {end}{amount(dev, noun)} of dev{fate} and "
+        f"{'of ' if end else ''}up to {amount(train, noun)} of a train subset."
     )

@@ -21,7 +21,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from orchestrator.config.quantities import counted
+from orchestrator.config.quantities import amount
 from orchestrator.storage.address import local_path
 from orchestrator.storage.open_storage import open_storage
 from orchestrator.storage.storage import BrokenError, FolderStorage, NewerError, SeveralStorages, Storage
@@ -137,7 +137,7 @@ class ResultStore:
 
     def _report_lost(self, trial_ids: Collection[str]) -> None:
         if trial_ids:
-            n = f"{counted(len(trial_ids), 'completed trial')}, {min(trial_ids)} among them, have lost rows"
+            n = f"{amount(len(trial_ids), 'completed trial')}, {min(trial_ids)} among them, have lost rows"
             report(f"{self.address}: {n}. They are left out, and the same launch runs them again.")
 
     def attempts(self) -> dict[str, int]:

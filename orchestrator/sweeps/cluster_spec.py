@@ -17,8 +17,8 @@ from typing import Annotated
 from pydantic import Field, ValidationError
 
 from orchestrator.config.limits import Limits
-from orchestrator.config.quantities import counted, gpus_in_words
-from orchestrator.config.yaml_document import Document, faults, most
+from orchestrator.config.quantities import amount, gpus_in_words
+from orchestrator.config.yaml_document import Document, faults, first_problems
 from orchestrator.sweeps.sweep import SweepSpec
 from orchestrator.sweeps.trial_resources import Resources
 from trials.errors import ConfigError
@@ -39,7 +39,7 @@ def gpus_here(cluster: ClusterSpec) -> tuple[Gpu, ...]:
     if cluster.gpus is not None and cluster.gpus > len(gpus.found):
         why = f" ({gpus.why_none})" if gpus.why_none else ""
         raise ConfigError(
-            f"--gpus {cluster.gpus}: this machine has {counted(len(gpus.found), 'GPU')} that CUDA can use{why}.",
+            f"--gpus {cluster.gpus}: this machine has {amount(len(gpus.found), 'GPU')} that CUDA can use{why}.",
             exit_code=3,
         )
     return gpus.found[: cluster.gpus]
@@ -86,7 +86,7 @@ def device_line(cluster: ClusterSpec, resources: Resources) -> str:
     each = "each" if len(gpus) > 1 else "it"
     idle = max(0, len(gpus) - cores_here(cluster) // resources.cpus)
     if idle:
-        notes = f"; {counted(idle, 'GPU')} idle for lack of cores: lower resources.cpus{notes}"
+        notes = f"; {amount(idle, 'GPU')} idle for lack of cores: lower resources.cpus{notes}"
     if resources.gpus == "packed":
         most = _cores(cores_here(cluster))
         return f"{names}: as many trials at a time on {each} as its memory and {most} allow{notes}"
@@ -95,15 +95,15 @@ def device_line(cluster: ClusterSpec, resources: Resources) -> str:
     if (resources.gpus, n) == (1, len(gpus)):
         return f"{names}: one trial at a time on {each}{notes}"
     share = f"{gpus_in_words(resources.gpus)} and {_cores(resources.cpus)} each"
-    return f"{names}: {counted(n, 'trial')} at a time, {share}{notes}"
+    return f"{names}: {amount(n, 'trial')} at a time, {share}{notes}"
 
 
 def _on_cores(cluster: ClusterSpec, resources: Resources) -> str:
     n, gpus, mine = slots_of(cluster, resources, 0.0), cuda_gpus(), usable_cores()
-    notes = [f"{counted(len(gpus.found), 'GPU')} not used"] if gpus.found else []
+    notes = [f"{amount(len(gpus.found), 'GPU')} not used"] if gpus.found else []
     notes += [gpus.why_none] if gpus.why_none else []
     notes += [f"--cpus {cluster.cpus}, but this process may use {mine}"] if (cluster.cpus or 0) > mine else []
-    return "; ".join([f"{processor_name()}: {counted(n, 'trial')} at a time, {_cores(resources.cpus)} each", *notes])
+    return "; ".join([f"{processor_name()}: {amount(n, 'trial')} at a time, {_cores(resources.cpus)} each", *notes])
 
 
 def _of_cluster(resources: Resources) -> str:
@@ -130,7 +130,7 @@ def _lacking(cluster: ClusterSpec, resources: Resources) -> str:
 
 
 def _cores(n: int) -> str:
-    return counted(n, "core")
+    return amount(n, "core")
 
 
 WORDS = ("local", "auto", "inline")
@@ -250,7 +250,7 @@ def _found(text: str) -> ClusterSpec:
         cluster = ClusterSpec.model_validate(document.content)
     except ValidationError as error:
         problems = [document.place(fault.path) + fault.text for fault in faults(error, ClusterSpec)]
-        raise ConfigError(most(problems)) from error
+        raise ConfigError(first_problems(problems)) from error
     _checked_address(cluster.address, document.place(("address",)))
     return cluster
 

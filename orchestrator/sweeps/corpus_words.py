@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
-from orchestrator.config.quantities import counted
+from orchestrator.config.quantities import amount
 from trials.corpora.corpus import Item, Text, item_words, label_counts, labels_of, word_counts
 from trials.errors import quoted
 from trials.spec import DataSpec
@@ -29,7 +29,7 @@ def corpus_lines(task: str, data: DataSpec) -> list[str]:
     unit = "sentence" if TASKS[task].head == "tokens" else "text"
     kind = "tags" if TASKS[task].head == "tokens" else "labels"
     counts = f"{n_words:,} words, {len(words):,} different, most often {quoted(word)} ({percent(n, n_words)})"
-    one_word_items = f"{counted(n_single, unit)} of one word ({percent(n_single, len(train))})"
+    one_word_items = f"{amount(n_single, unit)} of one word ({percent(n_single, len(train))})"
     return [
         f"{kind}: {labels}",
         f"{counts}; {one_word_items}",
@@ -42,7 +42,7 @@ def split_size(data: DataSpec, split: Literal["train", "dev", "test"], unit: str
     index = ("train", "dev", "test").index(split)
     assert data.sizes is not None
     documents = data.documents[index] if data.documents else 0
-    documents_part = f" of {counted(documents, 'document')}" if documents else ""
+    documents_part = f" of {amount(documents, 'document')}" if documents else ""
     return f"{data.sizes[index]:,} {split}{f' {unit}' if unit else ''}{documents_part}"
 
 

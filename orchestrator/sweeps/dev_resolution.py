@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from orchestrator.config.quantities import counted
+from orchestrator.config.quantities import amount
 from trials.spec import DataSpec
 from trials.tasks import TASKS
 from trials.tasks.task import unit_of
@@ -22,27 +22,27 @@ def dev_note(task: str, data: DataSpec, tolerance: float, n_seeds: int, held_out
     shown = (
         f"show a freeze that loses nothing to be within about {finest:.2g} points" if finest < 50 else "show nothing"
     )
-    needs, takes = prospects.needed(prospects.variances_of(task), tolerance, n, n_seeds, folds), ""
+    needs, takes = prospects.needed_data(prospects.variances_of(task), tolerance, n, n_seeds, folds), ""
     if needs is not None:
         more = f"{needs.examples:,} {what} with " if needs.examples > n else ""
-        takes = f" Within {counted(tolerance, 'point')} takes about {more}{counted(needs.seeds, 'seed')}."
+        takes = f" Within {amount(tolerance, 'point')} takes about {more}{amount(needs.seeds, 'seed')}."
     other = ""
     if held_out is not None:
         m = round(held_out * (len(read_corpus(task, data).train) + n))
-        then = prospects.decides_within(prospects.variances_of(task), m, n_seeds)
+        then = prospects.decidable_tolerance(prospects.variances_of(task), m, n_seeds)
         other = f" `--held-out {held_out:g}` would make dev {m:,} {what}: within about {then:.2g} points."
     of = f"in {folds} folds" if folds else "of dev"
     return (
-        f"{data.name}: {n:,} {what} {of} and {counted(n_seeds, 'seed')} {shown}, if losses vary as in FreezeBench."
+        f"{data.name}: {n:,} {what} {of} and {amount(n_seeds, 'seed')} {shown}, if losses vary as in FreezeBench."
         f"{takes}{other}"
     )
 
 
 def resolved(task: str, data: DataSpec, n_seeds: int) -> float:
     """The smallest tolerance, in points, that dev (or folds) and these seeds can decide (`analysis.prospects`)."""
-    from orchestrator.analysis.prospects import decides_within, variances_of  # loads scipy
+    from orchestrator.analysis.prospects import decidable_tolerance, variances_of  # loads scipy
 
-    return decides_within(variances_of(task), _examples(task, data), n_seeds, folds=data.folds or 0)
+    return decidable_tolerance(variances_of(task), _examples(task, data), n_seeds, folds=data.folds or 0)
 
 
 def _examples(task: str, data: DataSpec) -> int:

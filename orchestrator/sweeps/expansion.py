@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from orchestrator.config.yaml_document import MAX_MISTAKES, Document, faults, most, set_path
+from orchestrator.config.yaml_document import MAX_MISTAKES, Document, faults, first_problems, set_path
 from orchestrator.sweeps.search_points import points_of
 from orchestrator.sweeps.space import LayersError, Point, path_of
 from orchestrator.sweeps.sweep import MAX_TRIALS, SweepSpec
@@ -54,7 +54,7 @@ def expand(sweep: SweepSpec, document: Document, lookup: Lookup) -> list[TrialSp
         text = f"a sweep has at most {MAX_TRIALS:,} trials. Split it into several sweeps."
         problems[document.place(("space",)) + text] = 2
     if problems:
-        raise ConfigError(most(problems), exit_code=min(problems.values()))
+        raise ConfigError(first_problems(problems), exit_code=min(problems.values()))
     return list(specs.values())
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from orchestrator.config.command_line import configs_folder
-from orchestrator.config.yaml_document import Document, faults, most
+from orchestrator.config.yaml_document import Document, faults, first_problems
 from orchestrator.sweeps.expansion import expand
 from orchestrator.sweeps.named_paths import look_beside
 from orchestrator.sweeps.sweep import SweepSpec, listed_word
@@ -48,7 +48,7 @@ def declared_sweep(document: Document) -> SweepSpec:
         paths = [tuple(part for part in fault.path if part != "choice") for fault in all_faults]
         problems = [document.place(path) + fault.text for path, fault in zip(paths, all_faults, strict=True)]
         wrong = {fault.path[0] if fault.path else "space" for fault in all_faults}
-        raise ConfigError(most([*problems, *_problems_of_the_rest(document, wrong)])) from error
+        raise ConfigError(first_problems([*problems, *_problems_of_the_rest(document, wrong)])) from error
 
 
 def _load_plugins(document: Document) -> None:

@@ -9,8 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from orchestrator.analysis.cells import by_cell
-from orchestrator.config.quantities import counted
+from orchestrator.analysis.cells import cell_specs
+from orchestrator.config.quantities import amount
 from orchestrator.config.yaml_document import Document
 from orchestrator.store import ResultStore
 from orchestrator.store.plans import Suggestion, SweepPlan, checked_spec
@@ -146,7 +146,7 @@ def _planned_note(planned: int, trials: Sequence[TrialSpec]) -> str:
     from orchestrator.analysis.prospects import growth_text  # loads scipy
 
     text, now, spec = (
-        f"{counted(planned, 'seed')} were planned before any loss was seen",
+        f"{amount(planned, 'seed')} were planned before any loss was seen",
         _most_replicates(trials),
         trials[0],
     )
@@ -220,7 +220,7 @@ def _held_to_last(sweep: SweepSpec, trials: Sequence[TrialSpec], store: ResultSt
 
 def _most_replicates(trials: Iterable[TrialSpec]) -> int:
     """The most replicates of any cell."""
-    return max(map(len, by_cell(trials).values()), default=0)
+    return max(map(len, cell_specs(trials).values()), default=0)
 
 
 def _change_notes(sweep: str, trials: Sequence[TrialSpec], store: ResultStore) -> Iterator[str]:
@@ -239,7 +239,7 @@ def _change_notes(sweep: str, trials: Sequence[TrialSpec], store: ResultStore) -
         same = [spec for spec in old if spec[key]["name"] == used.name]
         if same and getattr(used, digest) not in {spec[key][digest] for spec in same}:
             is_said = True
-            n = counted(len(same), "trial")
+            n = amount(len(same), "trial")
             yield f"{_changed(used, same[-1][key], earlier.time)}, so the {n} of before cannot be used again."
     if not is_said and not {trial_id for trial_id, _ in earlier.trials} & {t.trial_id for t in trials}:
         changes = [*_settings(old, [spec.model_dump(mode="json") for spec in trials])]

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from orchestrator.analysis.cells import by_cell, objective_group
+from orchestrator.analysis.cells import cell_specs, objective_group
 from orchestrator.config.yaml_document import Document, KeyPath
 from trials.errors import ConfigError, lacking, unknown
 from trials.spec import TrialSpec
@@ -47,7 +47,7 @@ def _contradictions(sweep: SweepSpec) -> Iterator[Problem]:
 
 def _pairs(sweep: SweepSpec, trials: Sequence[TrialSpec]) -> Iterator[Problem]:
     """`choose_depth` compares cells under the same seeds."""
-    if sweep.chooses_depth and len({tuple(s.seeds for s in cell) for cell in by_cell(trials).values()}) > 1:
+    if sweep.chooses_depth and len({tuple(s.seeds for s in cell) for cell in cell_specs(trials).values()}) > 1:
         yield (
             ("goal",),
             "compares cells under the same seeds, but `init_seed` or `order_seed` differ between cells. Give every "

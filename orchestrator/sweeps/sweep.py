@@ -35,7 +35,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.config.limits import Limits
-from orchestrator.config.quantities import counted
+from orchestrator.config.quantities import amount
 from orchestrator.store.plans import SweepName
 from orchestrator.sweeps.search_spec import GoalSpec, ScheduleKey, ScheduleSpec, SearchKey, SearchSpec
 from orchestrator.sweeps.space import CASES, Axis, continuous, n_points
@@ -141,7 +141,7 @@ class SweepSpec(Frozen):
             yield f"{self.schedule.kind}: from {self.schedule.first:g} {self.schedule.by}"
         if self.goal is not None and self.goal.choose_depth is not None:
             goal = self.goal.choose_depth
-            limit = f"{counted(goal.tolerance, 'point')}, at {goal.confidence:.0%} confidence"
+            limit = f"{amount(goal.tolerance, 'point')}, at {goal.confidence:.0%} confidence"
             yield f"choose_depth: the deepest freeze that loses at most {limit}"
 
     @model_validator(mode="after")

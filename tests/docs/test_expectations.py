@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.analysis.prospects import decides_within, needed, variances_of
+from orchestrator.analysis.prospects import decidable_tolerance, needed_data, variances_of
 from orchestrator.analysis.wording import NOT_DECIDED, NOT_LEARNED, NOT_YET
 from orchestrator.own_data.question import SEEDS
 
@@ -19,10 +19,10 @@ def test_readme_says_what_300_examples_decide_and_what_they_do_not() -> None:
     readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
     assert "of 300 labelled examples, 90 of them as dev, ten seeds" in readme
     assert SEEDS == 10
-    tagging, text = (round(decides_within(variances_of(task), 90, SEEDS)) for task in ("pos", "sst2"))
+    tagging, text = (round(decidable_tolerance(variances_of(task), 90, SEEDS)) for task in ("pos", "sst2"))
     assert f"within about {tagging} points of tagging or {text} of text accuracy" in readme
     for task in ("pos", "sst2"):
-        need = needed(variances_of(task), 1.0, 90, SEEDS)
+        need = needed_data(variances_of(task), 1.0, 90, SEEDS)
         assert need is not None
         assert need.examples == pytest.approx(2_000, rel=0.4)
 

@@ -32,7 +32,7 @@ from orchestrator.analysis.freeze_names import FreezeName
 from orchestrator.analysis.savings import FLOPS
 from orchestrator.analysis.two_way import WITHIN
 from orchestrator.analysis.wording import NO_CANDIDATES, further_seeds_text
-from orchestrator.config.quantities import counted
+from orchestrator.config.quantities import amount
 from orchestrator.store import ResultStore
 from trials.spec import Seeds
 
@@ -113,11 +113,11 @@ def _digest(trials: pd.DataFrame) -> int:
 def settings_of(answer: Answer) -> pd.DataFrame:
     """The settings of an answer, losses in points and positive where a setting is worse.
 
-    Columns, as in `decide.Decision.table` and `missing`: `cell`, `freeze`, `freeze_spec`, `n_pairs`, `n_sentences`,
+    Columns, as in `Decision.table` and `missing_data`: `cell`, `freeze`, `freeze_spec`, `n_pairs`, `n_sentences`,
     `loss`, `low`, `high`, `verdict` (or the reason why there is none), `chance` (if not decided), `within` (shown to be
     within the tolerance), `qualifies`, `saved`, `further_seeds`, `collapses`.
     """
-    table = answer.decided_by.table.join(answer.decided_by.missing)
+    table = answer.decided_by.table.join(answer.decided_by.missing_data)
     why = table["why_none"].where(table["why_none"] != "", table["barred"])
     return table.assign(
         verdict=why.where(why != "", table["verdict"]),
@@ -191,7 +191,7 @@ def left_out(page: PageAnswers) -> str:
     """A sentence that says which of the answers are shown; empty if all are."""
     if page.n <= len(page.answers):
         return ""
-    return f"{len(page.answers)} of {counted(page.n, 'answer')}: those of the largest train sizes."
+    return f"{len(page.answers)} of {amount(page.n, 'answer')}: those of the largest train sizes."
 
 
 MOST_CARDS = 4  # more answers are rows of a table

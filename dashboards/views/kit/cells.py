@@ -16,7 +16,7 @@ from orchestrator.analysis.describe import describe_cells
 from orchestrator.analysis.savings import COUNTED
 from orchestrator.analysis.summary import statistics_of
 from orchestrator.analysis.trial_frame import CONDITIONS
-from orchestrator.config.quantities import counted
+from orchestrator.config.quantities import amount
 
 # Of two that determine each other, as depth and strategy often do, an analysis keeps the first.
 LABELS = {
@@ -127,8 +127,8 @@ def one_device(trials: pd.DataFrame, cost: str) -> Shown:
     unnamed = int(trials["device"].isna().sum())
     if not len(counts):
         return Shown(trials.iloc[:0], "No trial has its device recorded.")
-    others = [f"{short(device)} ({counted(n, 'trial')})" for device, n in counts.iloc[1:].items()]
-    others += [f"an unrecorded device ({counted(unnamed, 'trial')})"] * bool(unnamed)
+    others = [f"{short(device)} ({amount(n, 'trial')})" for device, n in counts.iloc[1:].items()]
+    others += [f"an unrecorded device ({amount(unnamed, 'trial')})"] * bool(unnamed)
     shown = trials[device == counts.index[0]]
     note = f"Only trials on {short(counts.index[0])} are drawn, not those on {', '.join(others)}." if others else ""
     return Shown(shown, note)

@@ -19,8 +19,8 @@ from rich.text import Text
 
 from orchestrator.analysis.freeze_names import LEGEND, layer_strip, strip_and_word
 from orchestrator.config import options
-from orchestrator.config.console import DEFAULT_STORE, reported, stdout
-from orchestrator.config.quantities import counted, points
+from orchestrator.config.console import DEFAULT_STORE, errors_as_exit_codes, stdout
+from orchestrator.config.quantities import amount, points
 from orchestrator.extras.published.comparison import (
     COUNT_MARGIN,
     MARGIN,
@@ -62,7 +62,7 @@ def compare(
 
     Exit codes: 0 compared or listed, 2 unknown study, 3 no store, 5 no number can be compared.
     """
-    with reported():
+    with errors_as_exit_codes():
         if study is None:
             _list_studies(as_json=as_json)
             return
@@ -87,7 +87,7 @@ def compare(
                 stdout.print(part)
             for note in notes(comparison, published):
                 stdout.print_line(f"- {note}")
-            stdout.print_line(f"{counted(comparison.trials, 'trial')} compared, from {results.address}")
+            stdout.print_line(f"{amount(comparison.trials, 'trial')} compared, from {results.address}")
         if not rows:
             raise typer.Exit(_NOTHING)
 
@@ -143,7 +143,7 @@ def notes(comparison: Comparison, study: Study) -> Iterator[str]:
     if comparison.lines:
         yield "interval: 95 % prediction for their number under the variance over our seeds (and theirs, if published)"
         yield (
-            f"reproduced: all of it is within {counted(100 * comparison.margin, 'point')} of theirs "
+            f"reproduced: all of it is within {amount(100 * comparison.margin, 'point')} of theirs "
             f"(counts: {100 * COUNT_MARGIN:g} %); not reproduced: all is beyond"
         )
     judged = [line.replication for line in comparison.lines]

@@ -16,9 +16,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from orchestrator.analysis.cells import by_cell
+from orchestrator.analysis.cells import cell_specs
 from orchestrator.analysis.describe import describe
-from orchestrator.config.quantities import counted
+from orchestrator.config.quantities import amount
 from orchestrator.extras.published.replication import Replication, Runs, exact_replication, replication
 from orchestrator.extras.published.study import (
     ALWAYS_SET,
@@ -158,7 +158,7 @@ def _setups(trials: Sequence[Row], epochs: Sequence[Row]) -> list[Setup]:
     evaluations: dict[str, list[Row]] = {trial_id: [] for trial_id in rows}
     for row in sorted(epochs, key=lambda row: int(row["step"])):
         evaluations.setdefault(row["trial_id"], []).append(row)
-    cells = by_cell(stored_spec(row["spec"], trial_id) for trial_id, row in rows.items())
+    cells = cell_specs(stored_spec(row["spec"], trial_id) for trial_id, row in rows.items())
     by_setup: dict[tuple[str, bool | None], dict[str, Sequence[TrialSpec]]] = {}
     for cell_id, (spec, *_) in cells.items():
         if not spec.freeze.is_baseline:
@@ -387,7 +387,7 @@ def _protocol_differences(study: Study, setup: Setup) -> tuple[list[str], list[s
     if study.n_seeds == UNKNOWN:
         silent.append("seeds")
     elif study.n_seeds != n_seeds:
-        differs.append(f"{counted(n_seeds, 'seed')} instead of {study.n_seeds}")
+        differs.append(f"{amount(n_seeds, 'seed')} instead of {study.n_seeds}")
     if study.hardware == UNKNOWN:
         silent.append("hardware")
     elif not _is_device(study.hardware, setup.devices):

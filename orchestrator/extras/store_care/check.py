@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from safetensors import SafetensorError, deserialize
 
-from orchestrator.config.quantities import counted
+from orchestrator.config.quantities import amount
 from orchestrator.storage.open_storage import open_storage
 from orchestrator.storage.storage import BrokenError, NewerError, Storage
 from orchestrator.store.parts import BrokenPart, PartFolder, is_part, latest, repeated
@@ -91,11 +91,11 @@ class Report:
         """What the store contains and what it lacks, on one line."""
         if self.ok:
             return "intact."
-        parts = [f"{counted(len(self.findings), 'problem')}."]
+        parts = [f"{amount(len(self.findings), 'problem')}."]
         if any(found.means != _MEANS["predictions"] for found in self.findings):
             parts.append("The same launch runs again what is lost.")
         if n := self.without_predictions:
-            parts.append(f"Predictions of {counted(n, 'trial')} are lost; nothing runs again for them.")
+            parts.append(f"Predictions of {amount(n, 'trial')} are lost; nothing runs again for them.")
         return " ".join(parts)
 
     def find(self, place: str, wrong: str, means: str) -> None:

@@ -14,8 +14,8 @@ from typing import Annotated
 import typer
 
 from orchestrator.config import options
-from orchestrator.config.console import DEFAULT_STORE, command_group, reported, say, stdout
-from orchestrator.config.quantities import counted
+from orchestrator.config.console import DEFAULT_STORE, command_group, errors_as_exit_codes, say, stdout
+from orchestrator.config.quantities import amount
 from orchestrator.extras.store_care.check import check_store
 from orchestrator.extras.store_care.exports import Format, export_store, export_tables
 from orchestrator.store import open_store
@@ -35,7 +35,7 @@ def verify(store: options.Store = DEFAULT_STORE, as_json: options.Json = False) 
 
     Exit codes: 0 intact, 1 some problem, 3 no store, or a store of a newer version.
     """
-    with reported():
+    with errors_as_exit_codes():
         report = check_store(store)
         if as_json:
             typer.echo(json.dumps(report.as_json()))
@@ -62,9 +62,9 @@ def export_(
 
         permafrost export tables tables --store results --format parquet
     """
-    with reported():
+    with errors_as_exit_codes():
         for name, n in export_tables(open_store(store), folder, form).items():
-            _line(f"{folder / name}.{form}  {counted(n, 'row')}")
+            _line(f"{folder / name}.{form}  {amount(n, 'row')}")
 
 
 def export_store_(
@@ -82,16 +82,16 @@ def export_store_(
 
     Exit codes: 0 written, 1 written without what is broken in the store, 3 no store, 4 the folder is not empty.
     """
-    with reported():
+    with errors_as_exit_codes():
         results = open_store(store)
         for name, n in export_store(results, folder).items():
-            _line(f"{name}  {counted(n, 'row')}")
+            _line(f"{name}  {amount(n, 'row')}")
         _line(f"next    permafrost dashboard {folder}")
         missing = [found for found in check_store(results.storage, tensors=False).findings if found.place != MARKER]
         for finding in missing:
             say(str(finding))
         if missing:
-            say(f"{folder}: not a whole copy: {counted(len(missing), 'problem')} of {results.address}.")
+            say(f"{folder}: not a whole copy: {amount(len(missing), 'problem')} of {results.address}.")
             raise typer.Exit(1)
 
 

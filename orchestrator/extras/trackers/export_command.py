@@ -19,9 +19,9 @@ import typer
 from orchestrator.api.answering import chosen_sweep
 from orchestrator.claims import running_drivers
 from orchestrator.config import options
-from orchestrator.config.console import DEFAULT_STORE, reported, stderr, stdout, step_progress
-from orchestrator.config.quantities import counted
-from orchestrator.config.yaml_document import shortened
+from orchestrator.config.console import DEFAULT_STORE, errors_as_exit_codes, stderr, stdout, step_progress
+from orchestrator.config.quantities import amount
+from orchestrator.config.yaml_document import shorten
 from orchestrator.extras.trackers.tracked_run import Tracker, tracked_run
 from orchestrator.storage.address import scrubbed
 from orchestrator.store import ResultStore, open_store
@@ -78,7 +78,7 @@ def export_runs(
     Exit codes: 0 written, 2 the tracker's package, server or key is not given, 3 no store, or the tracker cannot be
     reached or written, 5 no such sweep.
     """
-    with reported():
+    with errors_as_exit_codes():
         require(to, to, f"--to {to}")
         if to == "mlflow" and not os.environ.get("MLFLOW_TRACKING_URI"):
             raise ConfigError("mlflow: set MLFLOW_TRACKING_URI to the address of the server.")
@@ -93,9 +93,9 @@ def export_runs(
         except PermafrostError:
             raise
         except Exception as error:  # whatever the tracker's client raises
-            text = shortened(scrubbed(f"{type(error).__name__}: {one_line(str(error))}"), 200).rstrip(".")
+            text = shorten(scrubbed(f"{type(error).__name__}: {one_line(str(error))}"), 200).rstrip(".")
             raise StoreError(f"{to}: {text}. Run it again: no run is doubled.") from error
-        stdout.print_line(f"wrote {counted(n, 'trial')} of {name} to {to}")
+        stdout.print_line(f"wrote {amount(n, 'trial')} of {name} to {to}")
 
 
 def _export(results: ResultStore, sweep: str, tracker: Tracker, *, follow: bool) -> int:

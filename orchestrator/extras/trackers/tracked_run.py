@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from orchestrator.analysis.cells import flatten
-from orchestrator.config.yaml_document import shortened
+from orchestrator.config.yaml_document import shorten
 from orchestrator.execution.failures import last_line
 from orchestrator.storage.address import scrubbed
 from trials.escaping import escaped
@@ -124,7 +124,7 @@ def _numbers(row: Row) -> dict[str, float]:
 
 
 def _text(value: object) -> str:
-    return shortened(escaped(value if isinstance(value, str) else json.dumps(value)), _LONGEST)
+    return shorten(escaped(value if isinstance(value, str) else json.dumps(value)), _LONGEST)
 
 
 def _tags(**values: object) -> dict[str, str]:

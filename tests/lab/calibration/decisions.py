@@ -47,7 +47,7 @@ def collapsing(sweeps: int, seed: int) -> Iterator[Figure]:
             collapsed = rng.random((1, MOST)) < share
             losses = 0.003 * rng.standard_normal((1, MOST)) + FALL * collapsed
             for n in LOOKS:
-                if _found(losses[:, :n], collapsed[:, :n]).chosen is not None:
+                if _found(losses[:, :n], collapsed[:, :n]).choice is not None:
                     seen[sweep], unseen[sweep] = collapsed[:, :n].any(), not collapsed[:, :n].any()
                     break
         name = f"{100 * share:g} % collapse"
@@ -56,7 +56,7 @@ def collapsing(sweeps: int, seed: int) -> Iterator[Figure]:
         yield Figure(name, "recommended while none was (no method sees it)", float(unseen.mean()), none, sweeps)
     losses = 0.003 * np.random.default_rng(seed).standard_normal((1, 10))
     four = np.arange(10)[None] < 4
-    wrong = _found(losses + FALL * four, four).chosen is not None
+    wrong = _found(losses + FALL * four, four).choice is not None
     yield Figure("4 of 10 collapse, 0 of 10", "recommended", float(wrong), 0.0, 1)
     for n in (10, 40):
         holds = bound_holds(4000, seed, n)
@@ -73,7 +73,7 @@ def bad_seeds(sweeps: int, seed: int) -> Iterator[Figure]:
         losses = usual + BAD_LOSS * bad + 0.003 * rng.standard_normal((1, MOST))
         for n in LOOKS:
             found = _found(losses[:, :n])
-            if found.chosen is not None:
+            if found.choice is not None:
                 seen[sweep], unseen[sweep] = bad[:, :n].any(), not bad[:, :n].any()
                 silent[sweep] = "Bad runs that are rare" not in answer_words(found).sentence
                 break

@@ -18,7 +18,7 @@ import pandas as pd
 from scipy import special
 
 from orchestrator.analysis.decision_plan import ERROR, FIRST_LOOK, PlannedLooks
-from orchestrator.analysis.looks import pooled_estimates, simultaneous
+from orchestrator.analysis.looks import joint_intervals, pooled_estimates
 from orchestrator.analysis.losses import Losses, losses
 from orchestrator.analysis.rows import COMPLETED, Codes, Floats
 from orchestrator.analysis.two_way import Estimate, chance_within, ends, estimates
@@ -108,7 +108,7 @@ def _losses(trials: pd.DataFrame, seeds: npt.NDArray[np.int64], kept: npt.NDArra
 
 def _ends(half: Losses, n_seeds: int) -> Iterator[tuple[Floats, Floats]]:
     """Of each setting, by the ways of `WAYS`."""
-    decided = simultaneous(half.values, PlannedLooks(min(FIRST_LOOK, n_seeds), n_seeds), sizes=half.sizes)
+    decided = joint_intervals(half.values, PlannedLooks(min(FIRST_LOOK, n_seeds), n_seeds), sizes=half.sizes)
     yield decided.low, decided.high
     yield ends(decided.estimate, ERROR)
     alone = estimates([each.mean(axis=1, keepdims=True) for each in half.values])

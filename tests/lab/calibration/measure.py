@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from orchestrator.analysis.decision_plan import ERROR, FIRST_LOOK, PlannedLooks
-from orchestrator.analysis.looks import adjusted_tail, deciding_ends, mean_correlation, simultaneous
+from orchestrator.analysis.looks import adjusted_tail, deciding_ends, joint_intervals, mean_correlation
 from orchestrator.analysis.losses import collapses
 from orchestrator.analysis.rows import ROUNDING, Floats
 from orchestrator.analysis.two_way import (
@@ -21,11 +21,11 @@ from orchestrator.analysis.two_way import (
     ends,
     estimate,
     estimates,
-    moderated,
+    moderate,
     seed_correlation,
     seed_means,
 )
-from orchestrator.config.quantities import POINTS, counted
+from orchestrator.config.quantities import POINTS, amount
 from tests.lab.calibration.worlds import COLLAPSE, FAMILIES, SINGLE, SMALL, STRESS, Crossed, Drawn, InFolds, World
 
 Bools = npt.NDArray[np.bool_]
@@ -162,12 +162,12 @@ def _seen(drawn: Drawn, settings: int, n: int) -> _Seen:
 
 
 def _measured(seen: dict[int, list[_Seen]], plans: tuple[int, ...]) -> Measured:
-    """As `looks.simultaneous` puts them together for one sweep."""
+    """As `looks.joint_intervals` puts them together for one sweep."""
     single = list[tuple[Floats, Floats]]()
     deciding: dict[int, list[Floats]] = {planned: [] for planned in plans}
     for n, parts in seen.items():
         joined = Estimate(*map(np.concatenate, zip(*(part.of for part in parts), strict=True)))
-        of = moderated(joined, np.concatenate([part.over_seeds for part in parts]))
+        of = moderate(joined, np.concatenate([part.over_seeds for part in parts]))
         tails = _tails(of.mean.shape[1], np.concatenate([part.of_means for part in parts]))
         single.append(ends(of, TAIL))
         for planned in plans:
@@ -269,7 +269,7 @@ def power(sweeps: int, seed: int) -> Iterator[Figure]:
         for planned in PLANS:
             shown = of.shown(planned)[planned - LOOKS[0]].mean()
             what = f"recommended by {planned} planned seeds, loses nothing"
-            yield Figure(f"power, {counted(settings, 'setting')}", what, float(shown), None, sweeps)
+            yield Figure(f"power, {amount(settings, 'setting')}", what, float(shown), None, sweeps)
 
 
 def uneven(sweeps: int, seed: int) -> Iterator[Figure]:
@@ -277,7 +277,7 @@ def uneven(sweeps: int, seed: int) -> Iterator[Figure]:
     wrong, harsh = np.zeros((2, sweeps), dtype=bool)
     for place, losses in enumerate(Crossed(0.9).draw(np.random.default_rng(seed), sweeps, MOST).losses):
         for n in LOOKS[1:]:
-            found = simultaneous([losses[0, :n], losses[1, :n], losses[2, : n - 1]], PlannedLooks(FIRST_LOOK, MOST))
+            found = joint_intervals([losses[0, :n], losses[1, :n], losses[2, : n - 1]], PlannedLooks(FIRST_LOOK, MOST))
             wrong[place] |= bool((found.high < -ROUNDING).any())
             harsh[place] |= bool((found.low > ROUNDING).any())
     for (what, goal), share in zip(WRONG.items(), (wrong.mean(), harsh.mean()), strict=True):

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from orchestrator.config.quantities import counted
+from orchestrator.config.quantities import amount
 from tests.lab.calibration.halves import WAYS
 from tests.lab.calibration.ledger import churn, ledger_of
 from tests.lab.calibration.measure import HELD_OUT, IN_FOLDS, MOST, PLANS, WRONG, Figure
@@ -134,7 +134,7 @@ def _neglected(found: Found) -> Iterator[tuple[str, ...]]:
 def _power(found: Found) -> Iterator[tuple[str, ...]]:
     for settings in (1, 2, 3):
         shares = [
-            found[f"power, {counted(settings, 'setting')}", f"recommended by {n} planned seeds, loses nothing"].share
+            found[f"power, {amount(settings, 'setting')}", f"recommended by {n} planned seeds, loses nothing"].share
             for n in PLANS
         ]
         yield (str(settings), *map(_percent, shares))
@@ -171,7 +171,7 @@ def _churn() -> str:
 
 
 def _label(name: str, settings: int) -> str:
-    return name if settings == 1 else f"{name}, {counted(settings, 'setting')}"
+    return name if settings == 1 else f"{name}, {amount(settings, 'setting')}"
 
 
 def _percent(share: float) -> str:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from orchestrator.analysis.decision_plan import FIRST_LOOK, PlannedLooks
-from orchestrator.analysis.looks import simultaneous
+from orchestrator.analysis.looks import joint_intervals
 from orchestrator.analysis.prospects import variances_of
 from tests.examples import each
 from tests.lab.calibration.__main__ import jobs, main
@@ -34,7 +34,7 @@ def test_many_sweeps_at_once_have_the_intervals_that_each_has_alone(planned: int
     (drawn,) = batches(Crossed(0.8), 5, seed=6)
     low, high = measure(Crossed(0.8), 5, seed=6)[3].deciding[planned]
     for look, n in enumerate(LOOKS):
-        alone = [simultaneous(list(each[:, :n]), PlannedLooks(FIRST_LOOK, planned)) for each in drawn.losses]
+        alone = [joint_intervals(list(each[:, :n]), PlannedLooks(FIRST_LOOK, planned)) for each in drawn.losses]
         assert low[look] == pytest.approx(np.array([each.low for each in alone]), nan_ok=True)
         assert high[look] == pytest.approx(np.array([each.high for each in alone]), nan_ok=True)
 

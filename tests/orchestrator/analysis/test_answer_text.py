@@ -11,7 +11,7 @@ from orchestrator.analysis.answer_text import Loss, curve_lines, plot, tolerance
 from orchestrator.analysis.decide import TradeOff
 from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.analysis.setting_phrases import takes_text
-from orchestrator.analysis.wording import AnswerWords, so_far
+from orchestrator.analysis.wording import AnswerWords, interim_line
 from tests.orchestrator.analysis.frames import freeze_of
 
 
@@ -87,17 +87,19 @@ def test_what_each_tolerance_buys_begins_with_the_one_that_was_asked_for(toleran
 
 def test_while_a_sweep_runs_the_line_is_what_the_tolerance_buys_so_far() -> None:
     words = AnswerWords("Freeze the first 1 of 6 layers", "freeze the first 1 of 6 layers", "", ", within 3 points", "")
-    chosen: Any = SimpleNamespace(chosen={"saved": 0.18})
-    assert so_far("EWT", words, chosen) == "so far  EWT: freeze the first 1 of 6 layers, within 3 points, saves 18 %"
+    chosen: Any = SimpleNamespace(choice={"saved": 0.18})
+    assert (
+        interim_line("EWT", words, chosen) == "so far  EWT: freeze the first 1 of 6 layers, within 3 points, saves 18 %"
+    )
     undecided: Any = SimpleNamespace(
-        chosen=None,
+        choice=None,
         plan=DecisionPlan(tolerance=1.0),
         n_layers=6,
         trade_offs=(TradeOff(2.03, "cell", freeze_of("first 1+E"), 0.18, 1.0),),
     )
-    assert so_far("EWT", AnswerWords("Not decided yet", "about 9 more seeds to decide", "", "", ""), undecided) == (
-        "so far  EWT: not decided yet within 1 point; within 2.1 points ■ ■□□□□□ first 1, saves 18 %"
-    )
+    assert interim_line(
+        "EWT", AnswerWords("Not decided yet", "about 9 more seeds to decide", "", "", ""), undecided
+    ) == ("so far  EWT: not decided yet within 1 point; within 2.1 points ■ ■□□□□□ first 1, saves 18 %")
 
 
 def test_what_is_missing_is_a_whole_number_also_in_a_row_of_floats() -> None:

@@ -31,7 +31,7 @@ def contradictions(answer: Answer) -> Iterator[str]:
 
 
 def of_list(answer: Answer) -> Iterator[str]:
-    of, chosen = answer.decided_by, answer.decided_by.chosen
+    of, chosen = answer.decided_by, answer.decided_by.choice
     met = [bought.cell for bought in of.trade_offs if bought.tolerance <= answer.tolerance + SLACK]
     if not of.is_vacuous and met[-1:] != ([chosen["cell"]] if chosen else []):
         yield "what is recommended is not what the list has for the tolerance"
@@ -44,7 +44,7 @@ def of_list(answer: Answer) -> Iterator[str]:
 
 
 def of_interval(answer: Answer) -> Iterator[str]:
-    chosen, told = answer.decided_by.chosen, answer.as_json()
+    chosen, told = answer.decided_by.choice, answer.as_json()
     if chosen and not chosen["low"] <= chosen["loss"] <= chosen["high"] <= answer.tolerance + SLACK:
         yield "what is recommended has an interval that reaches over the tolerance"
     if chosen and answer.tolerance >= answer.decided_by.baseline.gain:
@@ -55,7 +55,7 @@ def of_interval(answer: Answer) -> Iterator[str]:
 
 def of_what_is_missing(answer: Answer) -> Iterator[str]:
     of, (headline, figures), more = answer.decided_by, answer.lines, answer.as_json()["further_seeds"]
-    row = of.missing[of.table["freeze"] == answer.about].iloc[0]
+    row = of.missing_data[of.table["freeze"] == answer.about].iloc[0]
     named = re.search(r"about (?:[\d,]+ more [a-z ]+ or )?(\d+) more seeds? would", figures)
     if bool(more) != (headline == "Not decided yet") or (named and int(named[1]) != more):
         yield "headline, words and JSON have other seeds"
@@ -77,7 +77,7 @@ def test_no_answer_contradicts_itself(sweep: str) -> None:
     for rows in questions(trials.frame):
         of = decide(rows, plan.asks)
         for tolerance in TOLERANCES:
-            answer = answer_to(rows, trials.specs, of.within(tolerance), saved_shares(rows))
+            answer = answer_to(rows, trials.specs, of.at_tolerance(tolerance), saved_shares(rows))
             found |= {f"{answer.heading} within {tolerance:g}: {text}" for text in contradictions(answer)}
     assert found == set()
     assert np.isfinite(of.table["high"]).any()

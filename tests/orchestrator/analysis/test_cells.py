@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.analysis.cells import by_cell, setting, varying_settings
+from orchestrator.analysis.cells import cell_specs, setting, varying_settings
 from orchestrator.analysis.freeze_names import FROZEN, freeze_name, layer_strip, strip_in_words
 from orchestrator.session.tables import cut_off_notes
 from tests.builders import make_spec
@@ -22,7 +22,7 @@ FIRST_2 = make_spec(freeze={"strategy": "first_k", "layers": (0, 1)})
 
 
 def test_settings_that_vary_are_those_the_tables_do_not_show_anyway() -> None:
-    assert [len(seeds) for seeds in by_cell([BASE[0], FIRST_2, *BASE[1:]]).values()] == [3, 1]
+    assert [len(seeds) for seeds in cell_specs([BASE[0], FIRST_2, *BASE[1:]]).values()] == [3, 1]
     specs = [make_spec(optim={"lr": lr}, train_size=size) for lr, size in ((1e-3, 100), (1e-4, 200))]
     assert varying_settings([*specs, FIRST_2]) == ["optim.lr"]
     assert [setting(spec, "optim.lr") for spec in specs] == [1e-3, 1e-4]

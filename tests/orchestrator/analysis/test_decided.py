@@ -13,7 +13,7 @@ from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.analysis.freeze_names import parts
 from orchestrator.analysis.losses import collapses, excess_p
 from orchestrator.analysis.setting_phrases import share_text
-from orchestrator.analysis.wording import answer_words, excluded
+from orchestrator.analysis.wording import answer_words, excluded_counts
 from tests.examples import examples
 from tests.orchestrator.analysis.frames import SIZE, freeze_of, sweep, trials, with_dev_sentences
 
@@ -35,7 +35,7 @@ def test_at_most_5_percent_of_sweeps_recommend_a_setting_that_loses_too_much() -
     """Four settings stand just beyond the tolerance, where errors are likeliest."""
     rng = np.random.default_rng(0)
     losses = {"first 1": 0.0, "first 2": 0.0101, "last 1": 0.0101, "last 2": 0.0101, "first 2+E": 0.0101}
-    found = [decide(sweep(rng, losses, 5)).chosen for _ in range(examples(600))]
+    found = [decide(sweep(rng, losses, 5)).choice for _ in range(examples(600))]
     assert np.mean([row is not None and row["freeze"] != "first 1" for row in found]) <= 0.05
 
 
@@ -46,7 +46,7 @@ def answer_sentence(of: Decision) -> str:
 
 def test_a_recommendation_is_a_sentence_with_figures_and_its_condition() -> None:
     of = decide(learned(**{"first 2": 0.0, "first 4": 0.001}))
-    assert (of.outcome, of.chosen and of.chosen["freeze"]) == ("freeze", "first 4")
+    assert (of.outcome, of.choice and of.choice["freeze"]) == ("freeze", "first 4")
     words = answer_words(of)
     assert words.lines[0] == "Freeze the first 4 of 6 layers, within 1 point"
     assert re.fullmatch(
@@ -71,12 +71,12 @@ def test_every_verdict_is_read_off_the_one_interval() -> None:
 
 
 def test_each_trade_off_is_the_smallest_tolerance_that_buys_it_and_no_tolerance_moves_an_interval() -> None:
-    of = decided({"first 2": 0.005, "first 4": 0.03}).within(2.0)
+    of = decided({"first 2": 0.005, "first 4": 0.03}).at_tolerance(2.0)
     assert [each.freeze.label for each in of.trade_offs] == ["first 2", "first 4"]
     for each in of.trade_offs:
-        at, below = of.within(each.tolerance), of.within(each.tolerance - 0.01).chosen
-        assert at.chosen is not None
-        assert at.chosen["freeze"] == each.freeze.label
+        at, below = of.at_tolerance(each.tolerance), of.at_tolerance(each.tolerance - 0.01).choice
+        assert at.choice is not None
+        assert at.choice["freeze"] == each.freeze.label
         assert below is None or below["freeze"] != each.freeze.label
         pd.testing.assert_frame_equal(of.table[["low", "high"]], at.table[["low", "high"]])
     assert "What each tolerance buys: " in answer_sentence(of)
@@ -84,11 +84,11 @@ def test_each_trade_off_is_the_smallest_tolerance_that_buys_it_and_no_tolerance_
 
 def test_a_saving_too_small_is_not_worth_having_and_does_not_widen_the_intervals_of_the_others() -> None:
     of = decided({"first 2": 0.0, "first 4": 0.09}, min_saving=0.4)
-    assert (of.outcome, of.chosen) == ("not worth it", None)
+    assert (of.outcome, of.choice) == ("not worth it", None)
     assert answer_sentence(of).startswith(
         "Not worth it: nothing within 1 point saves more than 33 % of the training FLOPs; the first 4 of 6 layers "
     )
-    assert excluded(of) == {"saves less than 40 %": 1}
+    assert excluded_counts(of) == {"saves less than 40 %": 1}
     both, alone = decided({"first 2": 0.0, "first 4": 0.0}, min_saving=0.4), decided({"first 4": 0.0}, min_saving=0.4)
     assert both.tail == alone.tail == 0.05
     assert decided({"first 2": 0.0, "first 4": 0.0}).tail < 0.05
@@ -135,11 +135,11 @@ def test_no_verdict_follows_from_another_setting() -> None:
     assert "The others worth having cost more, too." in answer_sentence(decide(frame))
     frame = sweep(np.random.default_rng(0), {"first 2": 0.0, "first 4": 0.0}, 8, 0.002)
     of = decide(frame[(frame["cell"] != "first 2") | (frame["seed"] < 3)])
-    assert of.chosen is not None
-    assert of.chosen["freeze"] == "first 4"
+    assert of.choice is not None
+    assert of.choice["freeze"] == "first 4"
     of = decide(sweep(np.random.default_rng(0), {"first 2": 0.05, "first 4": 0.0}, 8, 0.002))
-    assert of.chosen is not None
-    assert of.chosen["freeze"] == "first 4"
+    assert of.choice is not None
+    assert of.choice["freeze"] == "first 4"
 
 
 def test_an_interval_stays_within_what_the_score_can_be_and_one_of_half_of_it_says_nothing() -> None:
@@ -158,9 +158,9 @@ def test_a_freeze_that_collapses_is_not_recommended(n: int) -> None:
     bad = (frame["cell"] == "first 2") & (frame["seed"] < n)
     frame.loc[bad, ["score", "collapsed"]] = [0.3, 1.0]
     of = decide(frame)
-    assert of.chosen is None
+    assert of.choice is None
     assert f"{n} of 8 runs collapsed" in answer_sentence(of) or of.outcome == "freeze nothing"
-    assert "first 2" not in [each.freeze.label for each in of.within(1.0).trade_offs if each.tolerance < 5]
+    assert "first 2" not in [each.freeze.label for each in of.at_tolerance(1.0).trade_offs if each.tolerance < 5]
 
 
 def test_as_many_collapses_as_the_baseline_has_bar_nothing_and_are_told() -> None:
@@ -186,7 +186,7 @@ def test_a_baseline_that_has_not_learned_or_is_near_the_constant_prediction_is_s
     of = decide(frame)
     assert rows(of)[["low", "high"]].isna().all(axis=None)
     assert rows(of)["why_none"].tolist() == ["the baseline has not learned the task"]
-    assert (of.outcome, of.chosen, of.trade_offs) == ("not learned", None, ())
+    assert (of.outcome, of.choice, of.trade_offs) == ("not learned", None, ())
     assert answer_sentence(of).startswith("Not learned: the baseline has not learned the task: it scores ")
     assert "Try all of train if it had a part, then more epochs, then another learning rate." in answer_sentence(of)
     rng = np.random.default_rng(1)
@@ -217,9 +217,9 @@ def test_sentences_of_few_documents_make_a_longer_interval_and_are_counted() -> 
 
 def test_a_larger_saving_still_open_is_named_beside_the_answer() -> None:
     of = decided({"first 2": 0.0, "first 4": 0.008}, spread=0.003)
-    assert of.chosen is not None
+    assert of.choice is not None
     assert of.nearest is not None
-    assert of.takes("further_seeds")
+    assert of.data_for_nearest("further_seeds")
     assert "may allow the first 4 of 6 layers, which would save 67 %." in answer_sentence(of)
 
 
@@ -318,7 +318,7 @@ def test_where_all_seeds_are_equal_the_sentence_says_what_dev_resolves(n: int | 
     if n is not None:
         frame["sentences"] = pd.Series([np.full(n, score) for score in frame["score"]], dtype=object)
     sentence = answer_sentence(of := decide(frame))
-    assert (of.takes("further_seeds"), of.subject and of.subject["freeze"]) == (None, "first 4")
+    assert (of.data_for_nearest("further_seeds"), of.subject and of.subject["freeze"]) == (None, "first 4")
     assert sentence.startswith("Not decided: no difference seen in 3 seeds (the first 4 of 6 layers); ")
     assert told in sentence
     assert "-0.0" not in sentence

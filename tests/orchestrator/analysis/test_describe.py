@@ -13,9 +13,9 @@ from orchestrator.analysis.describe import (
     Summary,
     describe,
     describe_cells,
+    hull_of_intervals,
     logit_ends,
     t_ends,
-    wider,
 )
 from tests.examples import each
 from tests.orchestrator.analysis.frames import Floats, trials
@@ -46,7 +46,7 @@ def test_students_sleep_data_give_his_interval() -> None:
 def test_score_interval_covers_at_least_93_percent_of_skewed_scores(a: float, b: float, n: int) -> None:
     """Beta(5, 0.5): half of the scores above 0.95, one in ten below 0.75. Worst at n = 5: 0.9306 of 400,000."""
     m = rows_moments(betas(a, b, n))
-    share = covered(wider(t_ends(m, 0.95), logit_ends(m, 0.95)), a / (a + b))
+    share = covered(hull_of_intervals(t_ends(m, 0.95), logit_ends(m, 0.95)), a / (a + b))
     assert share >= (0.93 if b >= 1 else 0.9306 - 3 * 0.0018)
 
 

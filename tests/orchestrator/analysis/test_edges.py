@@ -11,10 +11,10 @@ import pytest
 from orchestrator.analysis.decide import decide, loss_table
 from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.analysis.describe import describe_cells
-from orchestrator.analysis.rows import usable
+from orchestrator.analysis.rows import usable_trials
 from orchestrator.analysis.savings import savings
 from orchestrator.analysis.variance import anova
-from orchestrator.config.quantities import counted
+from orchestrator.config.quantities import amount
 from tests.orchestrator.analysis.frames import trials
 
 FRAMES = {
@@ -29,7 +29,7 @@ FUNCTIONS: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
     "describe_cells": lambda frame: describe_cells(frame, ["cell"], "score"),
     "losses": loss_table,
     "decide": lambda frame: decide(frame, DecisionPlan(cost="train_s")).table,
-    "what a decision takes": lambda frame: decide(frame).missing,
+    "what a decision takes": lambda frame: decide(frame).missing_data,
     "savings": savings,
     "anova": lambda frame: anova(frame, ["freeze", "seed"]).table,
 }
@@ -51,5 +51,5 @@ def test_sad_frames_give_the_tables_of_good_ones_without_warnings_and_a_trial_tw
 
 def test_a_missing_column_is_named_and_counts_agree_with_their_nouns() -> None:
     with pytest.raises(ValueError, match="the frame has no column score; it has cell, seed"):
-        usable(pd.DataFrame({"cell": [], "seed": []}), "score")
-    assert [counted(n, "pair") for n in (0, 1, 2.5)] == ["0 pairs", "1 pair", "2.5 pairs"]
+        usable_trials(pd.DataFrame({"cell": [], "seed": []}), "score")
+    assert [amount(n, "pair") for n in (0, 1, 2.5)] == ["0 pairs", "1 pair", "2.5 pairs"]

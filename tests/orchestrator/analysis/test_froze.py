@@ -7,7 +7,14 @@ from typing import Any
 import pandas as pd
 
 from orchestrator.analysis.answer import freeze_yaml
-from orchestrator.analysis.freeze_names import freeze_name, froze, froze_by, layer_strip, parts, strip_and_word
+from orchestrator.analysis.freeze_names import (
+    freeze_changes,
+    freeze_changes_by,
+    freeze_name,
+    layer_strip,
+    parts,
+    strip_and_word,
+)
 from orchestrator.analysis.trial_frame import trial_frame
 from tests.builders import make_spec
 from tests.examples import each
@@ -56,11 +63,11 @@ def test_a_rule_is_called_by_its_words_wherever_a_setting_is_named() -> None:
 def test_what_a_trial_froze_is_said_where_it_changed(
     freeze: dict[str, Any], ended: int | None, mean: float | None, words: str
 ) -> None:
-    assert froze(make_spec(freeze=freeze), {"frozen_layers": ended, "mean_frozen_layers": mean}) == words
+    assert freeze_changes(make_spec(freeze=freeze), {"frozen_layers": ended, "mean_frozen_layers": mean}) == words
 
 
 def test_seeds_that_ended_at_different_depths_are_told_apart() -> None:
     frame, specs = frame_and_specs()
     frame.loc[frame["strategy"] == "adaptive", "frozen_layers"] = [2, 4, 4]
-    (words,) = (froze_by(frame, "cell")[cell] for cell, spec in specs.items() if spec.freeze.rule)
+    (words,) = (freeze_changes_by(frame, "cell")[cell] for cell, spec in specs.items() if spec.freeze.rule)
     assert words == "froze 0 to 4 of 6 layers (2 to 4 at the end), 2.0 on average over steps"

@@ -7,8 +7,15 @@ import pytest
 from scipy import special, stats
 
 from orchestrator.analysis.decision_plan import PlannedLooks
-from orchestrator.analysis.further_seeds import further
-from orchestrator.analysis.looks import KEPT, adjusted_tail, mean_correlation, shared_correlation, simultaneous, tails
+from orchestrator.analysis.further_seeds import data_to_decide
+from orchestrator.analysis.looks import (
+    KEPT,
+    adjusted_tail,
+    joint_intervals,
+    mean_correlation,
+    shared_correlation,
+    tails,
+)
 from orchestrator.analysis.two_way import ends, estimate, verdict
 from tests.orchestrator.analysis.frames import Floats
 from tests.orchestrator.analysis.test_two_way import losses
@@ -56,12 +63,12 @@ def test_all_looks_together_hold_their_error_on_normal_losses(seeds: float, sent
 
 def test_more_seeds_or_more_sentences_are_missing_where_they_vary() -> None:
     of = estimate(0.005 + 0.004 * losses(np.random.default_rng(4), 5, 400))
-    found = further(of, LOOKS, 0.01, n_run=LOOKS.planned)
+    found = data_to_decide(of, LOOKS, 0.01, n_run=LOOKS.planned)
     assert found.further_seeds is not None
     assert found.further_seeds > 0
     assert found.further_sentences is None
     x = losses(np.random.default_rng(4), 5, 400, seeds=0.01)
-    found = further(estimate(0.005 + 0.05 * (x - x.mean())), PlannedLooks(3, 5), 0.01)
+    found = data_to_decide(estimate(0.005 + 0.05 * (x - x.mean())), PlannedLooks(3, 5), 0.01)
     assert found.further_seeds is None
     assert found.further_sentences is not None
     assert 400 < found.further_sentences < 4_000
@@ -73,7 +80,7 @@ def test_further_seeds_decide_in_about_the_promised_share() -> None:
     first = np.array([-1.0, -0.5, 0.0, 0.5, 1.0])
     first = 0.002 + 0.004 * first[:, None] / first.std(ddof=1)
     plan = PlannedLooks(3, 30)
-    seeds = further(estimate(first), plan, 0.01).further_seeds
+    seeds = data_to_decide(estimate(first), plan, 0.01).further_seeds
     assert seeds is not None
     more = 0.002 + 0.004 * rng.standard_normal((2000, seeds, 1))
     of = estimate(np.concatenate([np.broadcast_to(first, (2000, 5, 1)), more], axis=1))
@@ -82,10 +89,10 @@ def test_further_seeds_decide_in_about_the_promised_share() -> None:
 
 
 def test_a_decided_loss_needs_nothing_and_without_a_variance_or_an_order_of_looks_nothing_is_planned() -> None:
-    found = further(estimate(0.001 * losses(np.random.default_rng(6), 10, 400)), LOOKS, 0.05)
+    found = data_to_decide(estimate(0.001 * losses(np.random.default_rng(6), 10, 400)), LOOKS, 0.05)
     assert (found.further_seeds, found.further_sentences) == (0, 0)
     with pytest.raises(ValueError, match="nothing is known"):
-        further(estimate(np.zeros((3, 5))), LOOKS, 0.01)
+        data_to_decide(estimate(np.zeros((3, 5))), LOOKS, 0.01)
     with pytest.raises(ValueError, match="looks from 5 to 4 seeds"):
         PlannedLooks(5, 4)
 
@@ -131,14 +138,14 @@ def test_settings_with_fewer_seeds_keep_what_their_shared_seeds_say_of_the_corre
     assert 0 < shared_correlation([x[0], x[1][:6], x[2][:6]]) < even
     assert shared_correlation([x[0], x[1][:, :50]]) == 0  # other sentences
     assert shared_correlation([x[0], x[1][:1]]) == 0
-    fewer = simultaneous([x[0], x[1], x[2][:6]], TO_EIGHT)
-    assert simultaneous(list(x), TO_EIGHT).tail >= fewer.tail > adjusted_tail(3, 0.0, 0.05)
+    fewer = joint_intervals([x[0], x[1], x[2][:6]], TO_EIGHT)
+    assert joint_intervals(list(x), TO_EIGHT).tail >= fewer.tail > adjusted_tail(3, 0.0, 0.05)
 
 
 def test_only_the_family_is_corrected_for_and_more_planned_looks_make_the_interval_longer() -> None:
     x = list(settings_of(2, 3, 6, 50))
-    assert simultaneous(x, TO_EIGHT, family=np.array([False, True, False])).tail == 0.05
+    assert joint_intervals(x, TO_EIGHT, family=np.array([False, True, False])).tail == 0.05
     x = list(settings_of(6, 3, 5, 40))
-    assert (simultaneous(x, TO_EIGHT).high > simultaneous(x, PlannedLooks(5, 5)).high).all()
-    found = simultaneous([np.zeros((5, 30)), 0.001 * losses(np.random.default_rng(5), 5, 30)], TO_EIGHT)
+    assert (joint_intervals(x, TO_EIGHT).high > joint_intervals(x, PlannedLooks(5, 5)).high).all()
+    found = joint_intervals([np.zeros((5, 30)), 0.001 * losses(np.random.default_rng(5), 5, 30)], TO_EIGHT)
     assert np.isfinite(found.high).tolist() == [False, True]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from orchestrator.analysis.prospects import FREEZEBENCH, expected
+from orchestrator.analysis.prospects import FREEZEBENCH, expected_estimate
 from orchestrator.analysis.two_way import Folds, estimates
 from tests.examples import each
 
@@ -24,6 +24,6 @@ def test_the_variances_that_are_expected_are_those_that_losses_drawn_with_them_h
         drawn.append(losses)
     if 0 < seeds < folds:
         drawn = [losses[:, ~np.isnan(losses).all(axis=0)] for losses in drawn]
-    found, said = estimates(drawn, Folds(folds, 300) if folds else None), expected(of, 300, seeds, folds)
+    found, said = estimates(drawn, Folds(folds, 300) if folds else None), expected_estimate(of, 300, seeds, folds)
     assert found.mean.var() == pytest.approx(float(said.variance), rel=0.2)
     assert found.both.mean() == pytest.approx(float(said.both), rel=0.1)

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from orchestrator.analysis.trial_frame import at_best_rate, trial_frame, with_own_rates
+from orchestrator.analysis.trial_frame import best_rate_trials, trial_frame, with_own_rates
 from tests.builders import first_k, make_spec
 from tests.orchestrator.analysis.frames import row_of
 from trials.spec import TrialSpec
@@ -29,7 +29,7 @@ def frame_of(rates: tuple[float, ...] = RATES) -> tuple[pd.DataFrame, dict[str, 
 
 def test_rates_are_chosen_on_the_first_seeds_and_the_rest_answers() -> None:
     frame, specs = frame_of()
-    found = at_best_rate(frame, specs)
+    found = best_rate_trials(frame, specs)
     assert set(found["seed"]) == {2, 3, 4, 5}
     assert {specs[cell].freeze.depth: specs[cell].optim.lr for cell in found["cell"].unique()} == BEST
     assert set(found["baseline"]) == {spec_of(0, 1e-4, 0).cell_id}
@@ -41,9 +41,9 @@ def test_rates_are_chosen_on_the_first_seeds_and_the_rest_answers() -> None:
 
 def test_without_several_rates_or_with_all_seeds_spent_on_them_there_is_no_answer() -> None:
     with pytest.raises(ValueError, match=r"every setting has one learning rate; give `optim\.lr` several"):
-        at_best_rate(*frame_of((1e-4,)))
+        best_rate_trials(*frame_of((1e-4,)))
     with pytest.raises(ValueError, match="6 seeds: 6 to choose the rates leave none to answer with"):
-        at_best_rate(*frame_of(), n_seeds=6)
+        best_rate_trials(*frame_of(), n_seeds=6)
 
 
 def test_settings_with_a_rate_each_are_paired_with_the_one_baseline_and_a_grid_keeps_a_baseline_for_each() -> None:

@@ -17,7 +17,7 @@ from orchestrator.analysis.two_way import (
     exponential_ratio,
     interval,
     item_losses,
-    moderated,
+    moderate,
     seed_correlation,
 )
 from tests.orchestrator.analysis.frames import Floats
@@ -54,7 +54,7 @@ def three_settings(seed: int, odd: float = 1.0, n: int = 5) -> Floats:
 def test_settings_are_drawn_towards_the_variance_over_seeds_that_they_share() -> None:
     x = three_settings(1)
     of, r = estimate(x), 0.6
-    found, w = moderated(of, r), PRIOR_DF / (PRIOR_DF + 4)
+    found, w = moderate(of, r), PRIOR_DF / (PRIOR_DF + 4)
     shared = max(0.0, float((5 * (of.own - of.both)).mean()))
     assert found.seeds == pytest.approx(np.maximum(of.both, (1 - w) * of.own + w * (of.both + shared / 5)))
     c = (1 + 2 * r**2) / 3
@@ -68,18 +68,18 @@ def test_settings_are_drawn_towards_the_variance_over_seeds_that_they_share() ->
 def test_one_setting_and_one_that_varies_more_than_the_others_keep_their_own_variance() -> None:
     for alone in (three_settings(2)[:1], three_settings(2, odd=20.0)):
         of = estimate(alone)
-        found = moderated(of, 0.5)
+        found = moderate(of, 0.5)
         assert [found.variance[0], found.df[0]] == pytest.approx([of.variance[0], of.df[0]])
         assert found.seeds_df[0] == 4
     equal = np.concatenate([np.zeros((1, 5, 40)), three_settings(3)])
-    assert moderated(estimate(equal), 0.5).variance == pytest.approx([0, *moderated(estimate(equal[1:]), 0.5).variance])
+    assert moderate(estimate(equal), 0.5).variance == pytest.approx([0, *moderate(estimate(equal[1:]), 0.5).variance])
 
 
 def test_what_the_settings_share_keeps_its_level_in_normal_samples() -> None:
     """One end of three settings of which the first varies as the others do, by little but seeds."""
     rng = np.random.default_rng(4)
     x = rng.standard_normal((SAMPLES, 3, 5, 1)) + rng.standard_normal((SAMPLES, 1, 5, 1))
-    of = moderated(estimate(x), seed_correlation(x[..., 0]))
+    of = moderate(estimate(x), seed_correlation(x[..., 0]))
     low, high = ends(of, 0.05)
     assert 0.035 < (low[:, 0] > 0).mean() < 0.055  # 5 % and three standard errors
     assert (high[:, 0] < 0).mean() < 0.055
@@ -126,7 +126,7 @@ def test_with_folds_items_count_once_each_and_only_the_seeds_part_keeps_what_tra
 def test_settings_in_folds_share_the_seeds_own_part_however_small_that_of_one_of_them_is() -> None:
     x = in_folds(losses(np.random.default_rng(9), 3, 10, 300), 5)
     of = estimate(x, Folds(5, 300))
-    found, own = moderated(of, 0.5), of.own - of.both
+    found, own = moderate(of, 0.5), of.own - of.both
     assert found.seeds - found.both == pytest.approx(np.full(3, max(0.0, own.mean())))
     assert found.seeds_df == pytest.approx(np.full(3, 27 / 1.5))
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 import typer
 
-from orchestrator.config.console import SafeConsole, _with_count, reported, say, sibling_command, stderr
+from orchestrator.config.console import SafeConsole, _with_count, errors_as_exit_codes, say, sibling_command, stderr
 from orchestrator.config.notebook import NotebookOutput, ShownInCell, notebook_output
 from tests.examples import each
 from trials.errors import ModelError
@@ -35,7 +35,7 @@ def caused(error: Exception, cause: Exception) -> Exception:
         caused(ModelError("its weights cannot be loaded"), RuntimeError("can't allocate memory")),
     ])  # fmt: skip
 def test_out_of_memory_is_exit_1_in_words(error: Exception, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(typer.Exit) as exit_, reported():
+    with pytest.raises(typer.Exit) as exit_, errors_as_exit_codes():
         raise error
     assert exit_.value.exit_code == 1
     assert "error: this process got no more memory" in " ".join(capsys.readouterr().err.split())
@@ -136,7 +136,7 @@ def test_a_result_is_html_in_a_cell_and_text_where_it_is_printed() -> None:
 
 
 def test_a_reader_that_has_read_enough_ends_a_command_in_silence() -> None:
-    code = "from orchestrator.config.console import reported\nwith reported(): print('x' * 10**6, flush=True)"
+    code = "from orchestrator.config.console import errors_as_exit_codes\nwith errors_as_exit_codes(): print('x' * 10**6, flush=True)"
     reading, writing = os.pipe()
     os.close(reading)
     ended = subprocess.run([sys.executable, "-c", code], stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
@@ -185,8 +185,8 @@ def test_where_nothing_is_installed_the_next_command_is_a_module(
 def test_a_terminal_gets_what_two_screens_have_room_for_and_the_beginning_of_what_has_none() -> None:
     console = SafeConsole(file=io.StringIO(), force_terminal=True, width=40, height=10)
     nine, eighteen = (partial(console.print, "\n".join(map(str, range(n)))) for n in (9, 18))
-    assert len(console.fitting([nine], "parts")) == 1
-    shown, left_out = console.fitting([nine, nine], "parts")
+    assert len(console.output_that_fits([nine], "parts")) == 1
+    shown, left_out = console.output_that_fits([nine, nine], "parts")
     assert (shown.splitlines()[-1], left_out.partition(";")[0]) == ("8", "(1 of 2 parts")
-    (long,) = console.fitting([eighteen], "parts")
+    (long,) = console.output_that_fits([eighteen], "parts")
     assert long.splitlines()[-2:] == ["15", "... and 2 more lines"]

@@ -21,10 +21,10 @@ class Last:
 end_with_command()
 last = Last()
 signals = Signals(lambda number: True)
-with signals.handled(print):
-    signals.running(lambda: True)
-    signals.ended()
-    with signals.committing():
+with signals.handle_signals(print):
+    signals.on_trials_start(lambda: True)
+    signals.on_trials_end()
+    with signals.protect_commit():
         pass
 {after}
 sys.exit(7)
@@ -43,7 +43,7 @@ def test_a_launch_in_a_thread_handles_no_signal_and_ends_without_an_error() -> N
     before, ended = signal.getsignal(signal.SIGINT), list[bool]()
 
     def run() -> None:
-        with Signals(lambda number: False).handled(print):
+        with Signals(lambda number: False).handle_signals(print):
             ended.append(signal.getsignal(signal.SIGINT) == before)
         ended.append(True)
 

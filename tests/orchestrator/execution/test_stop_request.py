@@ -14,7 +14,7 @@ import pytest
 import typer
 
 from orchestrator.commands.stop_command import stop as stop_command
-from orchestrator.config.console import reported
+from orchestrator.config.console import errors_as_exit_codes
 from orchestrator.config.signals import TELLER
 from orchestrator.execution import stop_request as stop_module
 from orchestrator.execution.stop_request import StopRequest, ask_to_stop
@@ -61,7 +61,7 @@ def test_a_sweep_that_nobody_runs_cannot_be_stopped_whatever_its_name(store: Res
 @pytest.mark.parametrize("goes_on", [False, True])
 def test_what_sigterm_cuts_off_may_fail_in_its_own_way_and_the_block_still_ends_by_the_signal(goes_on: bool) -> None:
     stop = StopRequest()
-    with pytest.raises(SystemExit) as ended, stop.signals.handled(print):  # noqa: PT012
+    with pytest.raises(SystemExit) as ended, stop.signals.handle_signals(print):  # noqa: PT012
         try:
             signal.raise_signal(signal.SIGTERM)
         except SystemExit as cut:
@@ -69,7 +69,7 @@ def test_what_sigterm_cuts_off_may_fail_in_its_own_way_and_the_block_still_ends_
                 stop.ended(all_ran=False)
             raise AttributeError("partially initialized module") from cut
     assert ended.value.code == signal.SIGTERM or goes_on
-    with pytest.raises(AttributeError), StopRequest().signals.handled(print):
+    with pytest.raises(AttributeError), StopRequest().signals.handle_signals(print):
         raise AttributeError("of its own")
 
 
@@ -77,15 +77,15 @@ def test_what_sigterm_cuts_off_may_fail_in_its_own_way_and_the_block_still_ends_
 def test_every_signal_that_ends_a_job_stops_trials_and_says_itself_in_the_exit_code(number: signal.Signals) -> None:
     signal.signal(number, signal.SIG_DFL)  # also where `nohup` runs the tests; a signal that is ignored stays so
     stop = StopRequest()
-    with stop.signals.handled(lambda line: None):
-        stop.signals.running(lambda: False)
+    with stop.signals.handle_signals(lambda line: None):
+        stop.signals.on_trials_start(lambda: False)
         signal.raise_signal(number)
         stop.ended(all_ran=False)
     assert stop.exit_code == 128 + number
-    with pytest.raises(typer.Exit) as ended, reported(), StopRequest().signals.handled(print):
+    with pytest.raises(typer.Exit) as ended, errors_as_exit_codes(), StopRequest().signals.handle_signals(print):
         signal.raise_signal(number)  # before the first trial
     assert ended.value.exit_code == 128 + number
-    with pytest.raises(SystemExit), reported():
+    with pytest.raises(SystemExit), errors_as_exit_codes():
         raise SystemExit(1)  # which is no SIGHUP
 
 
@@ -93,8 +93,8 @@ def test_a_terminal_that_closes_ends_nothing_that_runs_under_nohup() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         stop = StopRequest()
-        with stop.signals.handled(print):
-            stop.signals.running(lambda: False)
+        with stop.signals.handle_signals(print):
+            stop.signals.on_trials_start(lambda: False)
             signal.raise_signal(signal.SIGHUP)
         assert not stop.asked
     finally:
@@ -103,17 +103,17 @@ def test_a_terminal_that_closes_ends_nothing_that_runs_under_nohup() -> None:
 
 def test_a_signal_that_a_library_has_swallowed_ends_the_block_before_the_first_trial() -> None:
     stop = StopRequest()
-    with pytest.raises(KeyboardInterrupt), stop.signals.handled(print):  # noqa: PT012
+    with pytest.raises(KeyboardInterrupt), stop.signals.handle_signals(print):  # noqa: PT012
         with contextlib.suppress(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
-        stop.signals.running(lambda: False)
+        stop.signals.on_trials_start(lambda: False)
 
 
 @pytest.mark.parametrize(("left", "code"), [(True, 130), (False, 1)])
 def test_a_signal_while_trials_run_is_the_reason_of_the_end_if_any_trial_is_left(left: bool, code: int) -> None:
     stop, said = StopRequest(), list[str]()
-    with stop.signals.handled(said.append):
-        stop.signals.running(lambda: False)
+    with stop.signals.handle_signals(said.append):
+        stop.signals.on_trials_start(lambda: False)
         signal.raise_signal(signal.SIGINT)
         stop.ended(all_ran=not left)
     assert (stop.asked, stop.exit_code, len(said)) == (left, code, 1)
@@ -143,8 +143,8 @@ def test_ctrl_c_in_the_middle_of_a_line_is_told_after_it_and_does_no_harm() -> N
         stream.write(f"{line}\n".encode())
         stream.flush()
 
-    with stop.signals.handled(say):
-        stop.signals.running(lambda: False)
+    with stop.signals.handle_signals(say):
+        stop.signals.on_trials_start(lambda: False)
         say("1/4 completed")
         stop.ended(all_ran=False)
     for thread in threading.enumerate():
@@ -156,8 +156,8 @@ def test_ctrl_c_in_the_middle_of_a_line_is_told_after_it_and_does_no_harm() -> N
 
 def test_only_the_third_signal_does_not_wait_for_a_storage_that_does_not_answer() -> None:
     stop, said = StopRequest(), list[str]()
-    with pytest.raises(KeyboardInterrupt), stop.signals.handled(said.append):  # noqa: PT012
-        stop.signals.running(lambda: True)
+    with pytest.raises(KeyboardInterrupt), stop.signals.handle_signals(said.append):  # noqa: PT012
+        stop.signals.on_trials_start(lambda: True)
         for _ in range(2):
             signal.raise_signal(signal.SIGINT)
         assert said[-1].startswith("Saving the last trials first.")

@@ -120,7 +120,7 @@ def search(draws: Floats, rng: np.random.Generator, slots: int = 1) -> tuple[int
 
 def chosen(of: Decision) -> int:
     """The freeze that is recommended, -1 for none."""
-    return -1 if of.chosen is None else int(of.chosen["cell"]) - 1
+    return -1 if of.choice is None else int(of.choice["cell"]) - 1
 
 
 class Rates(NamedTuple):

@@ -147,7 +147,7 @@ def test_a_run_that_collapsed_is_left_out_and_reported(tmp_path: Path) -> None:
     assert row["collapsed"] == 1
     assert row["loss"] < 1 < row["loss_all"]
     assert row["barred"] == "its mean over all runs is not within the tolerance"
-    assert source.decided().chosen is None
+    assert source.decided().choice is None
     assert "runs collapsed" in source.answer_lines(200)[1]
 
 

@@ -14,7 +14,7 @@ import pytest
 import typer
 
 from orchestrator.commands import launch_command
-from orchestrator.config.console import reported, stderr
+from orchestrator.config.console import errors_as_exit_codes, stderr
 from orchestrator.execution.recorder import Recorder
 from orchestrator.session.bounds import Bounds
 from orchestrator.session.launch_loop import Launch
@@ -76,7 +76,7 @@ def ending(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.Captu
         monkeypatch.setattr(Recorder, "ended", record)
         results = ResultStore(next(folders))
         try:
-            with reported():
+            with errors_as_exit_codes():
                 launch = Launch(find_cluster("inline"), Bounds(), results, stderr)
                 code = launch_command._launch(launch, PLAN, pilot=False, dry_run=False, as_json=False)
         except typer.Exit as left:
