@@ -136,7 +136,8 @@ def test_a_result_is_html_in_a_cell_and_text_where_it_is_printed() -> None:
 
 
 def test_a_reader_that_has_read_enough_ends_a_command_in_silence() -> None:
-    code = "from orchestrator.config.console import errors_as_exit_codes\nwith errors_as_exit_codes(): print('x' * 10**6, flush=True)"
+    with_block = "with console.errors_as_exit_codes(): print('x' * 10**6, flush=True)"
+    code = f"from orchestrator.config import console\n{with_block}"
     reading, writing = os.pipe()
     os.close(reading)
     ended = subprocess.run([sys.executable, "-c", code], stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
