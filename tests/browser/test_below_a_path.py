@@ -107,17 +107,3 @@ def test_new_rows_come_to_a_page_below_the_path(tmp_path: Path, browser: Browser
         before = page.locator('[data-part="depth-strip"]').get_by_text("n=1").count()
         append(live, TRIALS, Invented(state=lambda spec: "completed" if spec.seed else None))
         expect(page.locator('[data-part="depth-strip"]').get_by_text("n=3")).to_have_count(before)
-
-
-def test_the_form_signs_in_below_the_path_and_the_cookie_goes_nowhere_else(
-    store: ResultStore, tmp_path: Path, browser: Browser
-) -> None:
-    with behind("keeps", store, tmp_path, token=TOKEN) as url, watching(browser) as watched:
-        watched.expects("status 401")
-        watched.expects("console error: .*401")
-        page = watched.visit(f"{url}/scores?size=800")
-        page.get_by_label("Token").fill(TOKEN)
-        page.get_by_role("button", name="Open").click()
-        page.wait_for_url(f"{url}/scores?size=800")
-        wait_until_drawn(page)
-        assert {cookie["path"] for cookie in watched.context.cookies()} == {PATH}

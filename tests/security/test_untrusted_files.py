@@ -256,13 +256,3 @@ def test_a_large_file_whose_digest_is_taken_says_how_far_it_is(tmp_path: Path, m
         plain_files.digest_of(tmp_path / f"{n_bytes}.txt")
     plain_files.progress.reset(before)
     assert said == [("read", "2500000.txt", done, 2_500_000) for done in (1 << 20, 2 << 20, 2_500_000)]
-
-
-def test_a_pipe_or_a_device_is_no_corpus(tmp_path: Path) -> None:
-    """Reading one would wait for ever."""
-    from trials.corpora.corpus import fingerprint
-
-    os.mkfifo(tmp_path / "train.conllu")
-    for path in (tmp_path / "train.conllu", Path("/dev/zero")):
-        with pytest.raises(DataError, match=r"the train split cannot be read \(not a regular file"):
-            fingerprint((str(path),), (str(path),), ())

@@ -48,24 +48,6 @@ def test_a_folder_with_something_else_is_not_reported_into(store: str, tmp_path:
     assert "already exists and holds no report" in said
 
 
-@each(
-    "words, code, said",
-    [
-        (("report", "--sweep", "gone"), 5, "has no sweep 'gone'"),
-        (("report", "--cost", "money"), 2, "--cost: 'money' is not one of"),
-        (("export", "figure", "nothing"), 2, "no such figure"),
-        (("export", "figure", "overview-failures"), 5, "No trial failed"),
-    ],
-)
-def test_a_mistake_ends_with_its_public_code_and_words(
-    store: str, tmp_path: Path, words: tuple[str, ...], code: int, said: str
-) -> None:
-    out = () if words[0] == "report" else ("-o", str(tmp_path / "x.csv"))
-    found = _run(*words, "--store", store, *out)
-    assert found[0] == code
-    assert said in found[1]
-
-
 def test_a_dashboard_of_no_store_and_one_for_everybody_are_refused(store: str, tmp_path: Path) -> None:
     code, said = _run("dashboard", str(tmp_path / "gone"))
     assert (code, "no store there" in said) == (3, True)

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from dashboards.data.frames import EVERYTHING, Frames, Snapshot
-from orchestrator.store import ResultStore, open_store
+from orchestrator.store import ResultStore
 from orchestrator.store.plans import SweepPlan
 from tests.dashboards.stores import START, Invented, append, specs, write_store
 from tests.drivers import running
@@ -111,19 +111,3 @@ def test_a_sweeps_newest_plan_counts(store: ResultStore) -> None:
     frames.refresh()
     store.add_plan(plan)
     assert len(_trials(frames.refresh())) == 15
-
-
-def test_an_empty_store_has_no_sweep(tmp_path: Path) -> None:
-    store = open_store(tmp_path / "store", must_exist=False)
-    store.create()
-    snapshot = Frames(store).refresh()
-    assert snapshot.sweeps == {}
-    assert snapshot.last_row is None
-
-
-def test_a_broken_part_and_a_newer_one_are_told_and_the_rest_is_shown(store: ResultStore) -> None:
-    folder = store.root / "epochs"
-    (folder / "part-00000000000000000001-0000000000000000.parquet").write_bytes(b"broken")
-    snapshot = Frames(store).refresh()
-    assert len(_trials(snapshot)) == 10
-    assert "the same launch runs its trials again" in snapshot.problems[0]

@@ -32,7 +32,7 @@ from orchestrator.analysis.decide import decide
 from tests.builders import SPEC
 from tests.dashboards.stores import specs
 from tests.dashboards.views.conftest import CLEAR
-from tests.dashboards.views.made import Select, drawn, made, without_baseline
+from tests.dashboards.views.made import Select, drawn, made
 from tests.orchestrator.analysis.frames import sweep
 from trials.draft import FreezeDraft
 from trials.spec import FreezeSpec, ModelSpec, Seeds
@@ -81,13 +81,6 @@ def test_corpora_with_the_same_answer_share_a_sentence_and_each_other_has_its_ow
 def test_the_cost_and_the_budget_of_the_page_count(clear: Select) -> None:
     found = [_answers(clear(search))[0].freeze for search in ("", "?cost=trainable_params&budget=1e8")]
     assert found == ["first 2", "none"]
-
-
-def test_without_a_baseline_there_is_no_answer(tmp_path: Path) -> None:
-    selection = without_baseline(made(tmp_path / "s"))
-    assert selection.sweep is not None
-    alone = replace(selection, sweep=replace(selection.sweep, trials=selection.trials))
-    assert _answers(alone)[0].sentence == "Not decided yet: the baseline (freeze: none) has no completed trial yet."
 
 
 # --- Cards

@@ -18,10 +18,8 @@ from dashboards.views.coverage import (
     progress,
 )
 from dashboards.views.kit.cards import answers_of_page
-from tests.builders import make_spec
 from tests.dashboards.stores import Invented, append, specs, write_store
 from tests.dashboards.views.made import made
-from tests.drivers import running
 from tests.orchestrator.store.rows import epoch
 
 STATES = {0: "completed", 1: "failed", 2: None}
@@ -77,20 +75,6 @@ def test_the_time_left_goes_by_the_work_done_since_the_driver_began(
     running = replace(selection.sweep, running_since=now - 60, trials=trials)
     assert prepare_progress(replace(selection, sweep=running)).time_left == "30 s"
     assert prepare_progress(selection).time_left is None
-
-
-def test_one_minute_before_its_end_a_running_trial_leaves_one_minute(tmp_path: Path) -> None:
-    """Four of its five epochs took a minute each."""
-    spec = make_spec(optim={"epochs": 5})
-    store = write_store(tmp_path / "s", [spec], Invented(state=lambda spec: None))
-    just_now = int((time.time() + 3600) * 1e6)  # not past while the test runs, however slow
-    rows = [epoch(spec.trial_id, 1, n, epoch=float(n), train_s=50.0, eval_s=10.0, time=just_now) for n in range(1, 5)]
-    store.append("epochs", rows)
-    with running(store.storage, "made-up"):
-        selection = select(Frames(store).refresh(), PageQuery())
-        assert selection.sweep is not None
-        begun = replace(selection.sweep, running_since=time.time() - 240)
-        assert prepare_progress(replace(selection, sweep=begun)).time_left == "1 min 0 s"
 
 
 def test_a_stopped_sweep_comes_with_the_command_that_resumes_it(tmp_path: Path) -> None:

@@ -51,16 +51,6 @@ def test_before_the_first_look_nothing_is_shown_and_after_the_plan_looks_go_on()
     assert 0 < tails(beyond, PlannedLooks(3, 9), 0.025) < tails(planned, PlannedLooks(3, 9), 0.025)
 
 
-@pytest.mark.parametrize(("seeds", "sentences"), [(1.0, 0.0), (1.0, 4.0), (0.2, 4.0)])
-def test_all_looks_together_hold_their_error_on_normal_losses(seeds: float, sentences: float) -> None:
-    x = losses(np.random.default_rng(2), 3000, 10, 40, seeds=seeds, sentences=sentences)
-    wrong = np.zeros(len(x), dtype=bool)
-    for n in range(3, 11):
-        of = estimate(x[:, :n])
-        wrong |= ends(of, tails(of, LOOKS, 0.025))[1] < 0
-    assert wrong.mean() <= 0.025 + 0.0086  # three standard errors
-
-
 def test_more_seeds_or_more_sentences_are_missing_where_they_vary() -> None:
     of = estimate(0.005 + 0.004 * losses(np.random.default_rng(4), 5, 400))
     found = data_to_decide(of, LOOKS, 0.01, n_run=LOOKS.planned)

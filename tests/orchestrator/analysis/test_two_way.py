@@ -14,7 +14,6 @@ from orchestrator.analysis.two_way import (
     document_sizes,
     ends,
     estimate,
-    exponential_ratio,
     interval,
     item_losses,
     moderate,
@@ -73,16 +72,6 @@ def test_one_setting_and_one_that_varies_more_than_the_others_keep_their_own_var
         assert found.seeds_df[0] == 4
     equal = np.concatenate([np.zeros((1, 5, 40)), three_settings(3)])
     assert moderate(estimate(equal), 0.5).variance == pytest.approx([0, *moderate(estimate(equal[1:]), 0.5).variance])
-
-
-def test_what_the_settings_share_keeps_its_level_in_normal_samples() -> None:
-    """One end of three settings of which the first varies as the others do, by little but seeds."""
-    rng = np.random.default_rng(4)
-    x = rng.standard_normal((SAMPLES, 3, 5, 1)) + rng.standard_normal((SAMPLES, 1, 5, 1))
-    of = moderate(estimate(x), seed_correlation(x[..., 0]))
-    low, high = ends(of, 0.05)
-    assert 0.035 < (low[:, 0] > 0).mean() < 0.055  # 5 % and three standard errors
-    assert (high[:, 0] < 0).mean() < 0.055
 
 
 def test_settings_correlate_over_seeds_by_the_part_that_they_share() -> None:
@@ -199,23 +188,6 @@ def test_with_all_of_the_guard_an_end_is_exact_for_exponential_losses_of_seeds_a
     wrong = (ends(of, tail, guard=1)[1] < 1.0).mean()
     assert wrong == pytest.approx(tail, abs=4 * np.sqrt(tail / SAMPLES) + 0.02 * tail)
     assert tail < (ends(of, tail, guard=GUARD)[1] < 1.0).mean() < 0.12
-
-
-def test_the_ratio_of_exponential_losses_follows_from_the_gamma_distribution_of_their_sum() -> None:
-    """With n losses the sum S is independent of their shape p, and T < -c where S <= n / (1 + c sqrt(n) sd(p))."""
-    draws = np.random.default_rng(0).exponential(1, (SAMPLES, 6))
-    spread = np.sqrt(6) * (draws / draws.sum(axis=1, keepdims=True)).std(axis=1, ddof=1)
-    far = stats.t.isf(0.02, 5) * exponential_ratio(np.array(6.0), np.array(0.02))
-    assert stats.gamma.cdf(6 / (1 + far * spread), 6).mean() == pytest.approx(0.02, rel=0.02)
-
-
-@pytest.mark.parametrize("n", [3, 5, 10])
-def test_normal_samples_are_covered_in_93_to_98_percent(n: int) -> None:
-    rng = np.random.default_rng(n)
-    for seeds, sentences in [(1.0, 0.0), (0.3, 3.0), (0.0, 1.0)]:
-        low, high = ends(estimate(losses(rng, 4000, n, 50, seeds=seeds, sentences=sentences)), 0.025)
-        covered = ((low <= 0) & (high >= 0)).mean()
-        assert 0.93 <= covered <= 0.988, (seeds, sentences)  # 98 % and three standard errors
 
 
 def test_items_keep_the_loss_whatever_their_words_and_documents() -> None:

@@ -17,7 +17,7 @@ import pytest
 import typer
 
 from orchestrator.config.console import SafeConsole, _with_count, errors_as_exit_codes, say, sibling_command, stderr
-from orchestrator.config.notebook import NotebookOutput, ShownInCell, notebook_output
+from orchestrator.config.notebook import NotebookOutput, notebook_output
 from tests.examples import each
 from trials.errors import ModelError
 
@@ -124,15 +124,6 @@ def test_outside_a_notebook_what_is_said_goes_to_stderr_and_an_interrupt_says_ho
     assert capsys.readouterr().err == "plain\n"
     with pytest.raises(KeyboardInterrupt, match="Call `launch` again"), notebook_output("Call `launch` again."):
         raise KeyboardInterrupt
-
-
-def test_a_result_is_html_in_a_cell_and_text_where_it_is_printed() -> None:
-    class Result(ShownInCell):
-        def _draw(self, console: SafeConsole) -> None:  # type: ignore[override]
-            console.print("a <b>")
-
-    assert str(Result()) == "a <b>"
-    assert "a &lt;b&gt;" in Result()._repr_html_()
 
 
 def test_a_reader_that_has_read_enough_ends_a_command_in_silence() -> None:

@@ -151,24 +151,6 @@ def test_whatever_is_written_and_compacted_the_newest_attempts_are_read(
         assert rows == [(i, a, all_trials[i, a]) for i, a in sorted(ended.items())]
 
 
-FINITE = st.floats(-1e9, 1e9)  # as scores are; beyond them is what nothing measured
-
-
-@given(st.lists(st.tuples(FINITE, FINITE, st.integers(0, 2**63 - 1), st.text()), max_size=5))
-def test_any_value_reads_back_bit_by_bit(values: list[tuple[float, float, int, str]]) -> None:
-    rows = [
-        trial(f"{n:02d}", best_score=score, test_score=test, peak_memory_bytes=memory, error=error)
-        for n, (score, test, memory, error) in enumerate(values)
-    ]
-    with tempfile.TemporaryDirectory() as folder:
-        store = ResultStore(Path(folder))
-        store.append("trials", rows)
-        read, names = store.trials().to_pylist(), ("best_score", "test_score", "peak_memory_bytes", "error")
-        assert [repr([row[name] for name in names]) for row in read] == [
-            repr([row[name] for name in names]) for row in rows
-        ]
-
-
 # --- Plans
 
 

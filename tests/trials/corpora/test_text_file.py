@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import gzip
-import tempfile
 import unicodedata
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.examples import each
 from trials.corpora.broken_lines import MOST
@@ -53,13 +50,6 @@ def test_the_lines_do_not_depend_on_how_the_file_was_saved(tmp_path: Path, how: 
 )
 def test_a_line_ends_where_it_is_ended_and_nowhere_else(tmp_path: Path, content: str, lines: list[str]) -> None:
     assert lines_of(tmp_path / "x.txt", content.encode()) == lines
-
-
-@given(st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\n\ufeff"))))
-def test_what_is_written_is_read_in_nfc(lines: list[str]) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        found = lines_of(Path(folder) / "x.txt", "".join(f"{line}\n" for line in lines).encode())
-    assert found == [unicodedata.normalize("NFC", line) for line in lines]
 
 
 # --- What it refuses

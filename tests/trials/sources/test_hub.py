@@ -13,8 +13,6 @@ from typing import Any
 import pytest
 from huggingface_hub import constants
 from huggingface_hub.errors import OfflineModeIsEnabled
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.examples import each, refusal_of
 from tests.hub_repos import SST2, cached_snapshot, conll, glue, glue_files, model, parquet, point_at, sentences
@@ -286,15 +284,6 @@ def test_a_split_is_hidden_where_every_label_is_minus_one(
 def test_a_column_of_neither_text_nor_numbers_is_named(feature: Any) -> None:
     with pytest.raises(DataError, match=r"column 'x(\.part)?' holds .*; only text, numbers and classes, or lists of"):
         converter("x", feature)
-
-
-@given(st.lists(st.tuples(st.text(), st.integers(0, 1), st.floats(width=32)), max_size=5))
-def test_what_is_written_is_read_back(rows: list[tuple[str, int, float]]) -> None:
-    convert = {"a": converter("a", Value("string")), "b": converter("b", TAGS), "c": converter("c", Value("float32"))}
-    for text, tag, number in rows:
-        row = {name: convert[name](value) for name, value in zip("abc", (text, tag, number), strict=True)}
-        expected = number if math.isfinite(number) else None
-        assert json.loads(json.dumps(row, allow_nan=False)) == {"a": text, "b": TAGS.names[tag], "c": expected}
 
 
 # --- Models
