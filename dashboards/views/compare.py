@@ -20,8 +20,8 @@ from dashboards.views.kit.drawing import (
     SYMBOLS,
     Figure,
     Look,
-    axis,
     axis_name,
+    epoch_axis,
     freeze_column,
     name,
     numbers,
@@ -132,11 +132,14 @@ def draw_curves(info: PickedCurves, look: Look) -> Figure:
     """Score above, loss below; each line is named at its end."""
     metrics = info.picks.trials["metric"].unique().tolist()
     title = f"dev {metric_label(metrics[0])} (%)" if len(metrics) == 1 else "dev score (%)"
-    last = float(info.epochs["epoch"].max())
-    drawn = panels(look, axis("epoch", range=[0, 1.03 * last]), [title, "dev loss"])  # the names lie beyond
+    first, last = float(info.epochs["epoch"].min()), float(info.epochs["epoch"].max())
+    air = 0.03 * max(last - first, 1.0)
+    x = epoch_axis("epoch", last, range=[max(first - air, 0), last + air])  # the names lie beyond
+    drawn = panels(look, x, [title, "dev loss"])
     data: list[dict[str, Any]] = []
     notes: list[dict[str, Any]] = []
-    labels = [_end_label(row) for row in info.picks.trials.to_dict("records")]
+    rows = info.picks.trials.to_dict("records")
+    labels = [str(row["number"]) if look.narrow else _end_label(row) for row in rows]  # the page lists them, too
     for panel, (column, scale) in enumerate((("score", 100.0), ("dev_loss", 1.0))):
         ends: list[tuple[float, float, int]] = []
         for number, phrase in enumerate(info.words):
@@ -153,7 +156,7 @@ def draw_curves(info: PickedCurves, look: Look) -> Figure:
 
 
 def _end_label(row: dict[Hashable, Any]) -> str:
-    """The number of a trial and what it freezes, as short as a phone needs it."""
+    """The number of a trial and what it freezes."""
     return f"{row['number']} {_frozen(row).squares or short(row['freeze'], 12)}"
 
 

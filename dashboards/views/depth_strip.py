@@ -104,7 +104,7 @@ def draw_strip(info: Strip, look: Look) -> Figure:
         drawn["coloraxis"] = {"colorscale": look.scale(), "colorbar": bar}
     left_out = len(every) - len(sizes)
     note = f"{left_out} smaller train sizes are in the table; select them above." if left_out else ""
-    return with_note({"data": data, "layout": drawn}, look, note, width=40 if look.narrow else 60)
+    return with_note({"data": data, "layout": drawn}, look, note, width=60)
 
 
 def _axis_of(settings: pd.DataFrame, room: int) -> dict[str, Any]:

@@ -230,6 +230,15 @@ class PanelDrawing:
             data.append(
                 {**self._labelled(inside), "name": "settings", "error_y": bars, "marker": _drawn_as(inside, look)}
             )
+        ends = zip(("low", "high"), self.ends, ("arrow-down", "arrow-up"), strict=True)
+        cut = [(x, end, symbol) for column, end, symbol in ends for x in inside.loc[inside[column] == end, "x"]]
+        if cut:
+            x, y, symbols = zip(*cut, strict=True)
+            data.append({
+                "type": "scatter", "mode": "markers", "name": "intervals that go on", "hoverinfo": "skip",
+                "x": numbers(x, digits=2), "y": numbers(y, digits=3), "cliponaxis": False,
+                "marker": {"symbol": list(symbols), "size": 9, "color": look.muted},
+            })  # fmt: skip
         if len(away):
             arrow = {
                 "symbol": ["triangle-up" if up > 0 else "triangle-down" for up in away["beyond"]],

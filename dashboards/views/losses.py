@@ -38,8 +38,8 @@ def draw_losses(info: LossPanels, look: Look) -> Figure:
     width = _PHONE if look.narrow else round((_ALONE if columns == 1 else _BESIDE) * (_PRINTED if look.printed else 1))
     room = width, pixels - _HEADS
     drawings = [PanelDrawing(panel, info.tolerance, across, room, look) for panel in panels]
-    x = axis(f"saved of the {COSTS[info.cost]} (%)", range=[*across], zeroline=True)
-    ys = [axis("loss (points)", range=[*drawing.ends], zeroline=True) for drawing in drawings]
+    x = axis(f"saved of the {COSTS[info.cost]} (%)", **_between(across))
+    ys = [axis("loss (points)", **_between(drawing.ends)) for drawing in drawings]
     drawn = grid(
         look, x, ys, [_heading(panel, len(panels), look) for panel in panels], columns=columns, panel_height=pixels
     )
@@ -55,6 +55,13 @@ def draw_losses(info: LossPanels, look: Look) -> Figure:
     without = sum(panel.without for panel in panels)
     note = f"{amount(without, 'setting')} without a completed pair or a known saving: in the table." if without else ""
     return with_note({"data": data, "layout": drawn}, look, info.note, note)
+
+
+def _between(ends: tuple[float, float]) -> dict[str, Any]:
+    """An axis that ends there until it is zoomed. New rows move these ends, and plotly.js keeps a zoom over new data,
+    but not over another `range`.
+    """
+    return {"autorangeoptions": {"minallowed": ends[0], "maxallowed": ends[1]}, "zeroline": True}
 
 
 def _heading(panel: LossPanel, n: int, look: Look) -> str:

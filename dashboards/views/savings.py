@@ -24,6 +24,7 @@ from dashboards.views.kit.drawing import (
     with_note,
 )
 from dashboards.views.kit.part import ONLY_BASELINE, EmptyPartError, Part, View
+from orchestrator.analysis.freeze_names import FreezeName
 from orchestrator.analysis.savings import COSTS as SHOWN
 from orchestrator.analysis.savings import savings
 from orchestrator.config.quantities import amount
@@ -85,10 +86,16 @@ def draw_savings(info: Shown, look: Look) -> Figure:
     lacking = info.table[info.table["saved"].isna() & info.table["cost"].isin(shown)]
     if len(lacking):
         data.append(_reasons(lacking, shown, look))
-    labels = [cell_name(row, several=several) for row in rows.itertuples()]
+    labels = [_label(row, look, several=several) for row in rows.itertuples()]
     x = axis("saved of the baseline (%)", autorangeoptions={"clipmin": _LEAST})
     drawn = rows_layout(look, x, labels, row_height=44, shapes=[vertical_line(look)])
     return with_note({"data": data, "layout": drawn}, look, info.note)
+
+
+def _label(row: Any, look: Look, *, several: bool) -> str:
+    """What a row freezes; on a phone its layer strip without the words, so that the marks have room."""
+    frozen, label = FreezeName(row.freeze_spec, int(row.n_layers)), cell_name(row, several=several)
+    return label.replace(f" {name(frozen)}", "") if look.narrow and frozen.squares else label
 
 
 def _at(rows: pd.DataFrame, shown: Sequence[str]) -> list[float | None]:

@@ -17,6 +17,7 @@ from dashboards.views.kit.drawing import (
     cell_colour,
     cell_name,
     cell_symbol,
+    epoch_axis,
     layout,
     numbers,
     panels,
@@ -55,7 +56,7 @@ class Curves(NamedTuple):
 
 
 def prepare_quality(selection: Selection) -> Curves:
-    """The selected metric on dev; test is scored once and has no curve."""
+    """The selected metric on dev."""
     trials = selection.trials
     own = str(trials["metric"].iloc[0])
     metric = selection.query.metric or own
@@ -121,7 +122,8 @@ def draw_curves(info: Curves, look: Look) -> Figure:
                 line["showlegend"] = label not in named
                 data += [trace | {"legendgroup": label, "yaxis": axis_name(panel)} for trace in (*band, line)]
                 named.add(label)
-    x = axis(info.x_title, rangemode="tozero")
+    in_epochs = info.x_title == AXES["epoch"]
+    x = epoch_axis(info.x_title, info.lines["x"].max()) if in_epochs else axis(info.x_title, rangemode="tozero")
     several = [f"{measure}, {size:,}" for measure in info.panels for size in sizes] if len(sizes) > 1 else info.panels
     titles = list(several if apart else info.panels)
     drawn = panels(look, x, titles) if len(titles) > 1 else layout(look, x=x, y=axis(titles[0]), height=440)
@@ -213,5 +215,5 @@ VIEW = View(
     "Training",
     "How fast does it converge?",
     (QUALITY, LOSS),
-    (*SHARED_CONTROLS, "axis"),
+    (*(each for each in SHARED_CONTROLS if each != "split"), "axis"),  # test is scored once and has no curve
 )

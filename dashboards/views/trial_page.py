@@ -11,7 +11,7 @@ from dash import dcc, html
 from dashboards.data.frames import Snapshot
 from dashboards.data.selection import SPLITS, PageQuery
 from dashboards.views.kit.components import frame_table, graph, marked
-from dashboards.views.kit.drawing import Figure, Look, axis, layout
+from dashboards.views.kit.drawing import Figure, Look, axis, epoch_axis, layout
 from orchestrator.analysis.cells import flatten
 from orchestrator.analysis.freeze_names import freeze_changes_by, freeze_name
 from orchestrator.config.quantities import points
@@ -120,7 +120,8 @@ def curve_figure(epochs: pd.DataFrame, look: Look) -> Figure:
         for column, name, dash, place, factor, colour in lines
     ]  # fmt: skip
     right = {**axis("loss"), "overlaying": "y", "side": "right", "showgrid": False, "tickmode": "auto"}
-    return {"data": data, "layout": layout(look, x=axis("epoch"), y=axis("score (%)"), height=320, yaxis2=right)}
+    x = epoch_axis("epoch", epochs["epoch"].max())
+    return {"data": data, "layout": layout(look, x=x, y=axis("score (%)"), height=320, yaxis2=right)}
 
 
 def _evaluations(epochs: pd.DataFrame) -> pd.DataFrame:

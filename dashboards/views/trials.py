@@ -198,7 +198,7 @@ class GridColumn(NamedTuple):
 COLUMNS = {
     "picked": GridColumn(""),
     "trial_id": GridColumn("trial"),
-    "score": GridColumn("score (%)", 100.0, ".2f", 130),
+    "score": GridColumn("score (%)", 100.0, ".2f", 150),
     "freeze": GridColumn("frozen", pixels=265),
     "froze": GridColumn("what it froze", pixels=330),
     "corpus": GridColumn("corpus", pixels=180),

@@ -329,6 +329,20 @@ def test_a_new_row_comes_by_itself_and_zoom_and_scroll_stay(tmp_path: Path, serv
     assert page.evaluate("window.scrollY") == before
 
 
+def test_a_zoom_on_answer_stays_though_a_row_moves_the_ends_of_its_axes(
+    tmp_path: Path, served: Served, watched: Watched
+) -> None:
+    live = write_store(tmp_path / "store", TRIALS, Invented(state=lambda spec: "completed" if spec.seed < 3 else None))
+    page = watched.open(served(make_app(Frames(live))))
+    plot = '[data-part="answer-losses"] .js-plotly-plot'
+    ends = "(plot) => document.querySelector(plot).layout.yaxis.autorangeoptions.maxallowed"
+    page.evaluate("(plot) => window.Plotly.relayout(document.querySelector(plot), {'yaxis.range': [-1, 1]})", plot)
+    before = page.evaluate(ends, plot)
+    append(live, TRIALS, Invented(state=lambda spec: "completed" if spec.seed == 3 else None))
+    page.wait_for_function(f"([plot, before]) => ({ends})(plot) !== before", arg=[plot, before])
+    assert page.evaluate("(plot) => document.querySelector(plot)._fullLayout.yaxis.range", plot) == [-1, 1]
+
+
 def test_a_line_that_was_hidden_stays_so_when_a_row_comes(tmp_path: Path, served: Served, watched: Watched) -> None:
     live = write_store(tmp_path / "store", TRIALS, Invented(state=lambda spec: "completed" if spec.seed < 3 else None))
     page = watched.open(f"{served(make_app(Frames(live)))}training?size=800")

@@ -58,7 +58,7 @@ class Look:
     Attributes:
         text, muted: Colours of text; `text` is the colour of the baseline, too.
         paper, grid: Colours of the background and its grid lines.
-        narrow: Whether the screen is a phone's, where panels stand below each other; other figures scroll sideways.
+        narrow: Whether the screen is a phone's, where panels stand below each other, names are short and maps scroll.
         large: Whether the screen has room for figures that are higher, and for three panels beside each other.
         printed: Whether the figure is as wide as a page of paper, where its labels have less room than on a screen.
     """
@@ -146,6 +146,12 @@ def axis(title: str, **more: Any) -> dict[str, Any]:
     return {"title": {"text": title, "standoff": 8}, "automargin": True, **more}
 
 
+def epoch_axis(title: str, last: float, **more: Any) -> dict[str, Any]:
+    """An axis of epochs up to the `last`; of few epochs it names each."""
+    return axis(title, rangemode="nonnegative", **({"dtick": 1} if last <= _MOST_EPOCHS_NAMED else {}), **more)
+
+
+_MOST_EPOCHS_NAMED = 12
 _LARGE_HIGH = 760  # pixels to which figures are stretched on a large screen
 
 
@@ -231,6 +237,7 @@ def numbers(values: npt.ArrayLike, scale: float = 1.0, digits: int = 4) -> list[
     return [value if ok else None for value, ok in zip(scaled.tolist(), np.isfinite(scaled).tolist(), strict=True)]
 
 
+_PHONE_LETTERS = 40  # of a line of notes
 _GAP = 0.09  # between panels, as a share of the height
 _HEAD = 34  # pixels of the title of a panel of rows
 
@@ -256,12 +263,13 @@ def rows_layout(
 
 def with_note(figure: Figure, look: Look, *notes: str, width: int = 110) -> Figure:
     """The figure with notes below the title of its x axis, of several the first of the lowest row, in a larger margin;
-    the same figure if there is no note.
+    the same figure if there is no note. On a phone lines have `_PHONE_LETTERS`.
     """
     paragraph = " ".join(note for note in notes if note)
     if not paragraph:
         return figure
     drawn = figure["layout"]
+    width = min(width, _PHONE_LETTERS) if look.narrow else width
     lines = "<br>".join(escape(escaped(line), quote=False) for line in textwrap.wrap(paragraph, width))
     axes = [key for key in drawn if key.startswith("xaxis")]
     lowest = min(axes, key=lambda key: drawn.get(key.replace("x", "y", 1), {}).get("domain", [0.0])[0])

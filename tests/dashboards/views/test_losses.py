@@ -50,7 +50,7 @@ def test_a_mark_stands_at_its_saving_and_loss_and_is_filled_where_it_passes(clea
     info = loss_panels.prepare_losses(clear("?size=800"))
     figure = strictly(losses.draw_losses(info, LIGHT))
     marks, table = figure["data"][1], info.panels[0].table
-    near = table[table["loss"] <= figure["layout"]["yaxis"]["range"][1]]
+    near = table[table["loss"] <= figure["layout"]["yaxis"]["autorangeoptions"]["maxallowed"]]
     assert marks["y"] == pytest.approx((near["loss"]).tolist(), abs=1e-3)
     assert marks["x"] == pytest.approx((100 * near["saved"].astype(float)).tolist(), abs=2)
     filled = dict(zip(near["freeze"], ["open" not in each for each in marks["marker"]["symbol"]], strict=True))
@@ -77,15 +77,15 @@ def test_a_panel_each_corpus_and_size_says_what_nothing_frozen_scores(clear_corp
 
 def test_a_setting_far_beyond_the_others_stands_at_the_edge_with_its_loss_in_words(far: Selection) -> None:
     figure = losses.draw_losses(loss_panels.prepare_losses(far), LIGHT)
-    assert figure["layout"]["yaxis"]["range"][1] < 10
+    assert figure["layout"]["yaxis"]["autorangeoptions"]["maxallowed"] < 10
     away = next(trace for trace in figure["data"] if trace["name"] == "far beyond")
     assert float(away["text"][0].split()[-1]) == pytest.approx(40, abs=1)
 
 
 def test_a_corpus_with_a_large_loss_does_not_press_the_others_flat(steep: dict[str, Any]) -> None:
     layout = steep["layout"]
-    assert layout["yaxis"]["range"][1] < 5
-    assert layout["yaxis2"]["range"][1] < 5
+    assert layout["yaxis"]["autorangeoptions"]["maxallowed"] < 5
+    assert layout["yaxis2"]["autorangeoptions"]["maxallowed"] < 5
     assert "matches" not in layout["yaxis2"]
 
 
