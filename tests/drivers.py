@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from orchestrator.claims import CLAIMS, Claims, Membership, join
+from orchestrator.claims import CLAIMS, Claims, Membership
 from orchestrator.storage.storage import Storage
 
 
 @contextlib.contextmanager
 def running(storage: Storage, sweep: str, *trial_ids: str) -> Iterator[Membership]:
     """Be present in a store as the driver of a sweep that has claimed these trials."""
-    with join(storage, sweep, say=print) as membership:
+    with Membership(storage, sweep, say=print) as membership:
         claims = Claims(storage.at(CLAIMS), membership)
         claims.refresh()
         for trial_id in trial_ids:

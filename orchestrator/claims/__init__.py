@@ -1,6 +1,6 @@
 """Any number of drivers on one store, each trial run by one of them at a time, with nothing but the store between them.
 
-    with join(store.storage, "my-sweep", say=say) as membership:
+    with Membership(store.storage, "my-sweep", say=say) as membership:
         claims = Claims(store.storage.at(CLAIMS), membership)
         number = claims.take(trial_id)      # the attempt that this driver may run; None: another driver has the trial
         ...
@@ -21,18 +21,16 @@ whose newest claim belongs to a driver that is not present is free: the driver t
 Claims are listed before presences, so the driver of each listed claim was present before.
 
 *Ends.* A claim is deleted only after the row that ends its trial is committed, and a driver that has created a claim
-reads the rows before it runs the trial: either the older claim was still there, or its row is. One driver need not read
-them again: if it was alone at its last heartbeat, has read the rows since, and creates the number after the newest
-attempt in them. For a driver that came later deletes no claim until this one has listed it (its next heartbeat shows).
+reads the rows before it runs the trial: either the older claim was still there, or its row is.
 
 No protocol can stop a driver that is suspended for minutes between `check` and the end of a commit. The rows that it
 then writes belong to an attempt of its own, and readers use one attempt.
 """
 
 from orchestrator.claims.claims import CLAIMS, SEARCHES, Claims, drive, hold_search, running_drivers
-from orchestrator.claims.membership import DRIVERS, TIMING, BusyStoreError, Membership, RemovedError, Timing, join
+from orchestrator.claims.membership import DRIVERS, TIMING, BusyStoreError, Membership, RemovedError, Timing
 
 __all__ = [
     "CLAIMS", "DRIVERS", "SEARCHES", "TIMING", "BusyStoreError", "Claims", "Membership", "RemovedError", "Timing",
-    "drive", "hold_search", "join", "running_drivers",
+    "drive", "hold_search", "running_drivers",
 ]  # fmt: skip

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from orchestrator.claims.membership import DRIVERS, STALE_S, TIME_FORMAT, Holder, Membership, holder_of, join, present
+from orchestrator.claims.membership import DRIVERS, STALE_S, TIME_FORMAT, Holder, Membership, holder_of, present
 from orchestrator.storage.storage import Storage, temporary_files
 from trials.errors import StoreError
 
@@ -138,7 +138,7 @@ def drive(
     A driver that is alone removes files that killed drivers left half written.
 
     Args:
-        say, check_store: As in `join`.
+        say, check_store: As of `Membership`.
 
     Raises:
         BusyStoreError: another driver runs the search, or works on a store that cannot hold claims.
@@ -147,7 +147,7 @@ def drive(
     can_claim = store.honours_create()
     if not can_claim:
         say("note    this storage ignores a condition that claims need, so one driver at a time works on the store.")
-    with join(store, sweep, say=say, check_store=check_store) as membership:
+    with Membership(store, sweep, say=say, check_store=check_store) as membership:
         if not can_claim:
             membership.await_turn(membership.others, "such a store")
         elif is_search:

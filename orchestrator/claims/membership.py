@@ -16,9 +16,10 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from typing import Self
 
 from orchestrator.storage.storage import Storage
 from trials.errors import StoreError
@@ -150,7 +151,7 @@ def holder_of(folder: Storage, name: str) -> Holder | None:
 
 
 class Membership:
-    """The presence of this process in a store, and the others as it watches them.
+    """The presence of this process in a store while a block runs, beside any number of others, which it watches.
 
     Attributes:
         token: A random id of this presence, which its claims carry.
@@ -158,10 +159,26 @@ class Membership:
     """
 
     def __init__(
-        self, store: Storage, me: Holder, timing: Timing, say: Callable[[str], None], check_store: Callable[[], None]
+        self,
+        store: Storage,
+        sweep: str,
+        *,
+        say: Callable[[str], None],
+        check_store: Callable[[], None] = lambda: None,
+        timing: Timing = TIMING,
+        me: Holder | None = None,
     ) -> None:
-        """`check_store` raises StoreError if the store that it is present in is gone; a write would make it again."""
-        self._store, self._folder, self._me, self.timing = store, store.at(DRIVERS), me, timing
+        """Nothing is written before the block begins, which raises StoreError if the storage does not answer.
+
+        Args:
+            store: It has its marker already: a folder with only a presence is not recognised as a store.
+            sweep: The sweep that this driver runs.
+            say: Receives a line about a process that is waited for or has ended.
+            check_store: Raises StoreError if the store is gone, which a write would make again.
+            timing: The same for all drivers of the store.
+            me: This process, unless a test says otherwise.
+        """
+        self._store, self._folder, self._me, self.timing = store, store.at(DRIVERS), me or this_process(sweep), timing
         self._say, self._check_store = say, check_store
         self.token = uuid.uuid4().hex[:16]
         self._count = 0
@@ -175,23 +192,6 @@ class Membership:
         self._newest: dict[str, str] = {}  # of the others, as they were last seen
         self._silent_s: dict[str, float] = {}
         self._moved: set[str] = set()
-        self._unaware: dict[str, str] = {}  # the others that may not know of this one, as they were when it came
-        self._is_alone, self._n_companies = False, 0
-
-    @property
-    def alone(self) -> int | None:
-        """A number if no other driver was present at the last heartbeat, a new one each time others were; else None.
-
-        A driver that has come since then deletes no claim before this one knows of it (`is_known`).
-        """
-        return self._n_companies if self._is_alone and self.is_sure else None
-
-    def is_known(self) -> bool:
-        """Whether all drivers that were present when this one joined have listed it or are gone. Raises StoreError."""
-        if self._unaware:  # whoever deletes a heartbeat has written and listed after it
-            standing = {name for names in present(self._folder).values() for name in names}
-            self._unaware = {token: name for token, name in self._unaware.items() if name in standing}
-        return not self._unaware
 
     @property
     def is_sure(self) -> bool:
@@ -266,25 +266,26 @@ class Membership:
         """Publish the address of this driver's Ray dashboard, or what it is likely to run, with the next heartbeat."""
         self._me = replace(self._me, **news)  # type: ignore[arg-type]  # fields of a Holder
 
+    def __enter__(self) -> Self:
+        try:
+            self._beat()
+            self._keeper.start()
+        except (KeyboardInterrupt, SystemExit):  # a signal; a storage that does not answer is not asked again
+            self.leave()
+            raise
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.leave()
+
     def leave(self) -> None:
         """End the presence; waits at most `exit_s` for a storage."""
         self._ending.set()
-        if not self._count:
-            return
         with contextlib.suppress(RuntimeError):  # it runs already, unless a signal came before its first heartbeat
             self._keeper.start()
         self._keeper.join(self.timing.exit_s)
         if self._keeper.is_alive():
             self._say_left("it does not answer")
-
-    def enter(self) -> None:
-        """Become present, and send heartbeats from now on. Raises StoreError."""
-        try:
-            self._beat()
-        except StoreError:  # a storage that does not answer is not asked again
-            self._count = 0
-            raise
-        self._keeper.start()
 
     def _keep(self) -> None:
         while not self._ending.wait(self.timing.beat_s):
@@ -302,12 +303,7 @@ class Membership:
         self._count += 1  # even if the write fails: it may take effect later
         written = f"{self.token}-{self._count:08d}.json"
         self._folder.write(written, self._me.as_json())
-        seen = present(self._folder)
-        names = seen.pop(self.token, [])
-        self._n_companies += bool(seen)
-        self._is_alone = not seen  # before a heartbeat is deleted, by which others see that they are known
-        if self._count == 1:
-            self._unaware = {token: listed[-1] for token, listed in seen.items()}
+        names = present(self._folder).get(self.token, [])
         if {written, self._standing or written} <= set(names):
             self._standing, self._confirmed_s = written, began_s
             names = [name for name in names if name < written]
@@ -349,34 +345,3 @@ class Membership:
             f"{self._folder}: this driver's presence could not be deleted ({why}). "
             f"Other drivers wait {self.timing.stale_s:.0f} s for it."
         )
-
-
-@contextlib.contextmanager
-def join(
-    store: Storage,
-    sweep: str = "",
-    *,
-    say: Callable[[str], None],
-    check_store: Callable[[], None] = lambda: None,
-    timing: Timing = TIMING,
-    me: Holder | None = None,
-) -> Iterator[Membership]:
-    """Be present in a store while the block runs, beside any number of other drivers.
-
-    Args:
-        store: Its storage. The store has its marker already: a folder with only a presence is not recognised as one.
-        sweep: The sweep that this driver runs.
-        say: Receives a line about a process that is waited for or has ended.
-        check_store: Raises StoreError if the store is gone; asked before each commit.
-        timing: The same for all drivers of the store.
-        me: This process, unless a test says otherwise.
-
-    Raises:
-        StoreError: the storage does not answer, or cannot be written.
-    """
-    membership = Membership(store, me or this_process(sweep), timing, say, check_store)
-    try:
-        membership.enter()
-        yield membership
-    finally:
-        membership.leave()

@@ -1,6 +1,8 @@
 """The queue of trials that every driver takes from: which is next, which is retried, and when to give up.
 
-A `Source` decides which trials run, in which order, and whether one goes on after an evaluation.
+A `Source` decides which trials run, in which order, and whether one goes on after an evaluation. Each attempt is
+claimed when it is asked for (`SharedTrials`). A trial that another driver has is waited for: until it has ended, or
+until that driver has.
 
 Each kind of failure has its policy:
 
@@ -21,13 +23,15 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
+from orchestrator.claims import CLAIMS, Claims, Membership, RemovedError
 from orchestrator.config.limits import Limits
 from orchestrator.execution.failures import last_line
-from orchestrator.execution.shared_trials import End, SharedTrials
+from orchestrator.storage.storage import Storage
+from orchestrator.store.parts import Follower
 from trials.record import EpochRecord, State
 from trials.spec import TrialSpec
 
@@ -118,6 +122,149 @@ def _next(attempt: Attempt) -> Attempt:
     return replace(attempt, number=attempt.number + 1)
 
 
+@dataclass(frozen=True)
+class End:
+    """How an attempt at a trial ended.
+
+    Attributes:
+        error: The error as one line or a traceback; None if there was none.
+        is_here: Whether this launch made the attempt, rather than another driver.
+    """
+
+    spec: TrialSpec
+    state: State
+    error: str | None = None
+    is_here: bool = True
+
+
+class _Row(NamedTuple):
+    """What a store says of a trial: its completed attempt, else its newest one; 0 if it has none."""
+
+    attempt: int = 0
+    state: State | None = None
+    error: str | None = None
+
+
+class SharedTrials:
+    """What a driver knows of the trials of a store: which it may run, and which have ended. Not thread-safe.
+
+    Two rules make that exact, whatever happens between their steps:
+
+    - Rows are read before claims are listed. A trial with a new ended attempt and without a claim has ended for good,
+      as a claim is deleted only after the row that ends its trial is committed.
+    - A trial is claimed before rows are read. If the claim was free because the trial has just ended, its row is there.
+
+    Attributes:
+        poll_s: Seconds between two looks at the trials that other drivers have.
+    """
+
+    def __init__(
+        self,
+        store: Storage,
+        membership: Membership,
+        numbers: Mapping[str, int],
+        lost: Collection[tuple[str, int]] = frozenset(),
+    ) -> None:
+        """`numbers` holds the number of each trial's next attempt at the start of this launch, if it is not 1: that one
+        or a later one, by any driver, ends the trial. `lost` are completed attempts that have lost rows.
+        """
+        self._membership, self._first, self._lost = membership, numbers, lost
+        self.poll_s = membership.timing.poll_s
+        self._claims = Claims(store.at(CLAIMS), membership)
+        self._table = Follower(store, "trials", ("trial_id", "attempt", "state", "error"))
+        self._rows: dict[str, _Row] = {}
+        self._past = {trial_id: number - 1 for trial_id, number in numbers.items()}  # attempts that are no news
+        self._known: dict[str, int] = {}  # attempts with rows that did not end the trial
+
+    def look(self, waiting: Iterable[str]) -> tuple[list[str], list[str]]:
+        """Look at trials that other drivers had.
+
+        Returns:
+            The trials that have ended (`end_of` tells how), and those that no driver has any more.
+
+        Raises:
+            RemovedError: another driver took this one for dead and removed it.
+            StoreError: the storage does not answer.
+        """
+        self._membership.check()  # a driver that was removed must not claim
+        self._read_rows()
+        self._claims.refresh()
+        if not self._claims.others:  # so claims that drivers have left on complete trials are of no use
+            left = {trial_id: self._row(trial_id) for trial_id in self._claims.claimed}
+            self._claims.delete({i: row.attempt for i, row in left.items() if row.state is State.COMPLETED})
+        ended, free = list[str](), list[str]()
+        for trial_id in waiting:
+            row = self._row(trial_id)
+            self._known[trial_id] = row.attempt
+            is_over = row.attempt > self._past.get(trial_id, 0) and trial_id not in self._claims.claimed
+            if row.state is State.COMPLETED or is_over:
+                ended.append(trial_id)
+                self._past[trial_id] = row.attempt
+            elif self._claims.is_free(trial_id):
+                free.append(trial_id)
+        return ended, free
+
+    def end_of(self, spec: TrialSpec) -> End:
+        """How another driver has ended a trial."""
+        row = self._rows[spec.trial_id]
+        assert row.state is not None, "a row has a state"
+        return End(spec, row.state, row.error, is_here=False)
+
+    def ends(self, specs: Iterable[TrialSpec]) -> list[End]:
+        """How trials ended whose attempts other drivers have ended since this launch started, as of the last look."""
+        begun = (spec for spec in specs if self._row(spec.trial_id).attempt >= self._first.get(spec.trial_id, 1))
+        return [self.end_of(spec) for spec in begun]
+
+    def claim(self, trial_id: str) -> int | None:
+        """Claim a trial; return the number of its next attempt, or None if another driver runs it or has ended it.
+
+        Raises as `look` does.
+        """
+        if self._is_news(trial_id):
+            return None
+        number = self._claims.take(trial_id, self._newest_known(trial_id) + 1)
+        if number is None:
+            return None
+        self._read_rows()
+        if self._is_news(trial_id):
+            self._claims.drop(trial_id)
+            return None
+        self._past[trial_id] = number
+        return number
+
+    def again(self, trial_id: str, number: int) -> int:
+        """Claim a further attempt at a trial that runs here. Raises as `look` does."""
+        claimed = self._claims.take(trial_id, number)
+        if claimed is None:
+            raise RemovedError(f"trial {trial_id}: another driver counted this one as ended and runs it.")
+        self._past[trial_id] = claimed
+        return claimed
+
+    def forget(self, attempts: Mapping[str, int]) -> None:
+        """Delete the claims to trials' attempts that ended here and whose rows are committed. Raises StoreError."""
+        self._claims.delete(attempts)
+
+    def _newest_known(self, trial_id: str) -> int:
+        """The newest attempt that may have rows: from before this launch, or one that did not end the trial."""
+        return max(self._past.get(trial_id, 0), self._known.get(trial_id, 0))
+
+    def _is_news(self, trial_id: str) -> bool:
+        """Whether the trial is complete, or an attempt that this driver did not know of has ended."""
+        row = self._row(trial_id)
+        return row.state is State.COMPLETED or row.attempt > self._newest_known(trial_id)
+
+    def _row(self, trial_id: str) -> _Row:
+        return self._rows.get(trial_id, _Row())
+
+    def _read_rows(self) -> None:
+        for part in self._table.poll().rows:
+            for row in part.to_pylist():
+                before, trial_id, attempt = self._row(row["trial_id"]), row["trial_id"], row["attempt"]
+                is_lost = (trial_id, attempt) in self._lost
+                if not is_lost and before.state is not State.COMPLETED and attempt >= before.attempt:
+                    self._rows[trial_id] = _Row(attempt, State(row["state"]), row["error"])
+
+
 class TrialQueue:
     """The trials of a source in its order, and those that wait for a retry."""
 
@@ -125,21 +272,19 @@ class TrialQueue:
         self,
         source: Source,
         limits: Limits,
+        shared: SharedTrials,
         clock: Callable[[], float] = time.monotonic,
         *,
         most: int | None = None,
-        shared: SharedTrials | None = None,
     ) -> None:
-        """Make a queue, which fetches the first trial of its source at once.
-
-        Args:
-            most: The number of trials to run at most.
-            shared: Claims each attempt, where other drivers may want the same trials.
-        """
-        self._source, self._limits, self._clock, self._shared = source, limits, clock, shared
-        self._most, self._n_begun, self._is_full = most, 0, False
+        """Make a queue, which fetches the first trial of its source at once; `most` is the number that run at most."""
+        self._source, self._limits, self._shared, self._clock = source, limits, shared, clock
+        self._most, self._n_begun = most, 0
+        self._elsewhere: dict[str, TrialSpec] = {}  # trials that other drivers had when they were wanted here
+        self._free: list[str] = []  # those among them whose driver has ended
         self._news: list[End] = []
         self._ends: dict[str, End] = {}
+        self._look()
         self._ahead = self._following_attempt()
         self._waiting: list[tuple[float, Attempt]] = []
         self._running: dict[str, Attempt] = {}
@@ -147,19 +292,21 @@ class TrialQueue:
         self._all_alike: list[str] | None = []
 
     def take(self) -> Attempt | None:
-        """The next attempt, now running; None if there is none at the moment."""
+        """The next attempt, now running; None if there is none at the moment.
+
+        Raises:
+            RemovedError: others counted this driver as ended.
+            StoreError: the storage does not answer.
+        """
         self._waiting.sort(key=lambda waiting: waiting[0])
         if self._waiting and self._waiting[0][0] <= self._clock():
             attempt = self._waiting.pop(0)[1]
-            if self._shared is not None:
-                attempt = replace(attempt, number=self._shared.again(attempt.spec.trial_id, attempt.number))
+            attempt = replace(attempt, number=self._shared.again(attempt.spec.trial_id, attempt.number))
         else:
-            following, self._ahead = self._ahead or (None if self._is_full else self._following_attempt()), None
+            following = None if self._is_full else self._ahead or self._following_attempt()
             if following is None:
                 return None
-            if self._n_begun == self._most:
-                self._ahead, self._is_full = following, True
-                return None
+            self._ahead = None
             self._n_begun += 1
             attempt = following
         self._running[attempt.spec.trial_id] = attempt
@@ -179,16 +326,25 @@ class TrialQueue:
         return news
 
     def _following_attempt(self) -> Attempt | None:
-        """The first attempt of this launch at the next trial, claimed."""
-        if self._shared is None:
-            spec = self._source.next()
-            return None if spec is None else Attempt(spec, 1)
-        for end in self._shared.new_ends():
+        """The first attempt of this launch at the next trial that no other driver has, claimed."""
+        if self._elsewhere and self._clock() - self._looked_s >= self._shared.poll_s:
+            self._look()
+        while (spec := self._wanted()) is not None:
+            if (number := self._shared.claim(spec.trial_id)) is not None:
+                return Attempt(spec, number)
+            self._elsewhere[spec.trial_id] = spec
+        return None
+
+    def _wanted(self) -> TrialSpec | None:
+        return self._elsewhere.pop(self._free.pop(0)) if self._free else self._source.next()
+
+    def _look(self) -> None:
+        ended, self._free = self._shared.look(self._elsewhere)
+        self._looked_s = self._clock()
+        for end in map(self._shared.end_of, map(self._elsewhere.pop, ended)):
             self._ends[end.spec.trial_id] = end
             if self._source.settle(end.spec, end.state):
                 self._news.append(end)
-        found = self._shared.next(self._source.next)
-        return None if found is None else Attempt(*found)
 
     def ends(self, planned: Iterable[TrialSpec]) -> list[End]:
         """How the newest attempt at each trial ended that ended in this launch, here or elsewhere.
@@ -196,8 +352,11 @@ class TrialQueue:
         Args:
             planned: Trials that other drivers may have ended without being asked for here.
         """
-        others = [] if self._shared is None else self._shared.ends(planned)
-        return [*({end.spec.trial_id: end for end in others} | self._ends).values()]
+        return [*({end.spec.trial_id: end for end in self._shared.ends(planned)} | self._ends).values()]
+
+    @property
+    def _is_full(self) -> bool:
+        return self._n_begun == self._most
 
     @property
     def is_over(self) -> bool:
@@ -207,8 +366,7 @@ class TrialQueue:
     @property
     def is_exhausted(self) -> bool:
         """Whether no trial is left, also none that another driver has; a queue may end before, at `most` trials."""
-        is_waiting = bool(self._news) or (self._shared is not None and self._shared.is_waiting)
-        return self._ahead is None and not is_waiting and self._source.is_over
+        return not (self._ahead or self._news or self._elsewhere) and self._source.is_over
 
     def evaluated(self, spec: TrialSpec, record: EpochRecord) -> End | None:
         """Handle a record, which resets the trial's failure counts; how the trial ends with it, None if it goes on."""

@@ -23,9 +23,8 @@ from orchestrator.config.yaml_document import Document
 from orchestrator.engines import started_engine
 from orchestrator.execution.engine import Engine, Evaluated, Failed, Free, Job, Started
 from orchestrator.execution.recorder import Recorder
-from orchestrator.execution.shared_trials import End, SharedTrials
 from orchestrator.execution.stop_request import StopRequest
-from orchestrator.execution.trial_queue import TrialQueue
+from orchestrator.execution.trial_queue import End, SharedTrials, TrialQueue
 from orchestrator.search.sources import source_of
 from orchestrator.session.bounds import Bounds
 from orchestrator.session.display import LiveDisplay
@@ -144,7 +143,7 @@ class Launch:
         clock = self.bounds.clock(self.began)
         source = source_of(plan, results, check=membership.check, time_left=clock, start=first)
         shared = SharedTrials(storage, membership, plan.attempts, results.lost_attempts())
-        trials = TrialQueue(source, plan.sweep.limits, most=self.bounds.trials or None, shared=shared)
+        trials = TrialQueue(source, plan.sweep.limits, shared, most=self.bounds.trials)
         if trials.is_exhausted:  # a search is replayed as far as its trials are stored
             what = "every trial of this sweep is" if plan.runs_all else "all trials that this sweep needs are"
             self.say(f"stored  {what} complete in the store; none runs.")

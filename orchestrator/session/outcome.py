@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from orchestrator.claims import CLAIMS, DRIVERS, SEARCHES
 from orchestrator.config.quantities import amount
-from orchestrator.execution.shared_trials import End
 from orchestrator.execution.stop_request import FOLDER, StopRequest
+from orchestrator.execution.trial_queue import End
 from orchestrator.storage.storage import FolderStorage
 from orchestrator.store import ResultStore
 from orchestrator.store.plans import SweepPlan

@@ -20,7 +20,7 @@ from orchestrator.analysis.freeze_names import LEGEND, layer_strip
 from orchestrator.analysis.summary import CellSummary
 from orchestrator.config.quantities import amount, points
 from orchestrator.execution.failures import last_line
-from orchestrator.execution.shared_trials import End
+from orchestrator.execution.trial_queue import End
 from orchestrator.sweeps.cluster_spec import ClusterSpec, device_line
 from orchestrator.sweeps.corpus_words import corpora_lines
 from orchestrator.sweeps.plan import Plan
@@ -72,21 +72,37 @@ def cell_tables(cells: Sequence[CellSummary]) -> Iterator[RenderableType]:
     varying = varying_settings([cell.spec for cell in cells])
     width = max((len(cell_label(cell.spec, varying)) for cell in cells), default=0)
     for (task, metric, corpus, size), group in group_by(cells, lambda cell: objective_group(cell.spec)).items():
-        title = Text(f"{corpus}, {size:,} train {ITEMS[head_of(task)]}, {metric_label(metric)}")
-        table = Table(title=title, title_justify="left", title_style="bold", box=None, padding=(0, 1, 0, 0))
-        table.add_column("freeze", overflow="fold", min_width=min(width, _FREEZE_WIDTH))
-        for name, figure_width in _FIGURES.items():
-            table.add_column(name, justify="right", no_wrap=True, min_width=figure_width)
-        for cell in group:
-            table.add_row(Text(cell_label(cell.spec, varying)), *_figures(cell))
+        title = f"{corpus}, {size:,} train {ITEMS[head_of(task)]}, {metric_label(metric)}"
+        rows = [(cell_label(cell.spec, varying), *_figures(cell)) for cell in group]
         notes = [Text(f"{cell_label(cell.spec, varying)}: {note}") for cell in group for note in _notes(cell)]
         notes += [Text(note) for note in (_unevenness(group),) if note]
         own = [_statistics_table(group, varying)] if group[0].statistics else []
-        yield Padding(Stack(table, *notes, *own), (1, 0, 0, 0))
+        yield Padding(Stack(_CellTable(title, rows, min(width, _FREEZE_WIDTH)), *notes, *own), (1, 0, 0, 0))
     if any(layer_strip(cell.spec.freeze, cell.spec.model.n_layers) for cell in cells):
         yield Text(LEGEND, style="dim")
     if any(not cell.spec.freeze.is_baseline for cell in cells):
         yield Text(dropout_of([cell.spec for cell in cells]), style="dim")
+
+
+class _CellTable:
+    """A row per setting: its name, then as many of `_FIGURES` as there is room for."""
+
+    def __init__(self, title: str, rows: Sequence[Sequence[str]], freeze_width: int) -> None:
+        self._title, self._rows, self._freeze_width = title, rows, freeze_width
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        figures, room = list(_FIGURES.items()), options.max_width - self._freeze_width - 1
+        while figures and sum(width + 1 for _, width in figures) > room:
+            figures.pop()
+        table = Table(title=Text(self._title), title_justify="left", title_style="bold", box=None, padding=(0, 1, 0, 0))
+        table.add_column("freeze", overflow="fold", min_width=min(self._freeze_width, options.max_width - 1))
+        for name, width in figures:
+            table.add_column(name, justify="right", no_wrap=True, min_width=width)
+        for freeze, *values in self._rows:
+            table.add_row(Text(freeze), *values[: len(figures)])
+        yield table
+        if left_out := [name.partition("\n")[0] for name in list(_FIGURES)[len(figures) :]]:
+            yield Text(f"{', '.join(left_out)}: on a wider terminal", style="dim")
 
 
 def _statistics_table(group: Sequence[CellSummary], varying: Sequence[str]) -> Table:

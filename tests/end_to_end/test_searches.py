@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.claims import Timing, hold_search, join
+from orchestrator.claims import Membership, Timing, hold_search
 from orchestrator.store import ResultStore, open_store
 from tests.builders import write_sweep, write_tagged_treebank
 from tests.end_to_end.conftest import TIMES, Command, Here
@@ -83,7 +83,7 @@ def test_a_search_that_was_cut_goes_on_as_if_it_had_not_been(folder: Path, here:
 def test_a_second_launch_of_a_search_is_refused_in_one_line(folder: Path, here: Here) -> None:
     store = open_store(folder / "s", must_exist=False)
     store.create()
-    with join(store.storage, "search", say=print, timing=Timing(beat_s=0.2)) as membership:
+    with Membership(store.storage, "search", say=print, timing=Timing(beat_s=0.2)) as membership:
         hold_search(store.storage, membership, "search")
         second = here("launch", "--sweep", sweep(folder, TPE), "--store", folder / "s", "--cluster", "inline")
     assert second.exit_code == 3

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from orchestrator.claims import Membership, RemovedError, Timing, join
-from orchestrator.execution.shared_trials import SharedTrials
+from orchestrator.claims import Membership, RemovedError, Timing
+from orchestrator.execution.trial_queue import SharedTrials
 from orchestrator.store.parts import PartFolder
 from orchestrator.store.schema import TRIALS
 from tests.examples import examples
@@ -71,7 +71,7 @@ def driver(room: Room, *, is_killed: bool = False, retries: bool = False, **faul
     def body(program: Program) -> None:
         storage = SteppedStorage(room.memory, program, **faults)
         try:
-            with join(storage, "s", say=print, timing=room.timing(program)) as membership:
+            with Membership(storage, "s", say=print, timing=room.timing(program)) as membership:
                 try:
                     share(program, storage, membership)
                 except KilledError:
@@ -152,14 +152,6 @@ def test_the_search_finds_a_finished_trial_that_runs_where_rows_are_not_read_aft
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(SharedTrials, "_is_news", lambda self, trial_id: False)
-    with pytest.raises(AssertionError, match=r"runs a finished trial|both run"):
-        every_order(world(DRIVER, DRIVER))
-
-
-def test_the_search_finds_one_where_a_claim_is_deleted_before_those_that_were_alone_know_of_its_driver(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(Membership, "is_known", lambda self: True)
     with pytest.raises(AssertionError, match=r"runs a finished trial|both run"):
         every_order(world(DRIVER, DRIVER))
 

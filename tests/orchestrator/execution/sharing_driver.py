@@ -11,12 +11,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from orchestrator.claims import RemovedError, Timing, join
+from orchestrator.claims import Membership, RemovedError, Timing
 from orchestrator.claims.membership import this_process
 from orchestrator.config.limits import Limits
 from orchestrator.execution.recorder import Recorder
-from orchestrator.execution.shared_trials import SharedTrials
-from orchestrator.execution.trial_queue import Attempt, Listed, Source, TrialQueue
+from orchestrator.execution.trial_queue import Attempt, Listed, SharedTrials, Source, TrialQueue
 from orchestrator.store import ResultStore, open_store
 from tests.builders import make_record, make_spec
 from trials.record import EpochRecord, State
@@ -59,11 +58,12 @@ def drive(
         state: How each trial ends.
     """
     me = this_process("shared")
-    with join(store.storage, say=print, timing=timing, me=replace(me, host=host or me.host)) as membership:
+    me = replace(me, host=host or me.host)
+    with Membership(store.storage, "shared", say=print, timing=timing, me=me) as membership:
         start = int(membership.token, 16) / 16**16 if membership.others() else 0.0
         numbers = {trial_id: n + 1 for trial_id, n in store.attempts().items()}
         source, shared = make(start), SharedTrials(store.storage, membership, numbers)
-        queue = TrialQueue(source, Limits(alike=1000), shared=shared)
+        queue = TrialQueue(source, Limits(alike=1000), shared)
         recorder = Recorder(store, before_commit=membership.check, over=shared.forget, may_compact=membership.is_first)
         while not queue.is_over:
             attempt = queue.take()

@@ -13,9 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.claims import CLAIMS, Claims, join
-from orchestrator.execution.shared_trials import SharedTrials
-from orchestrator.execution.trial_queue import Listed
+from orchestrator.claims import CLAIMS, Claims, Membership
+from orchestrator.execution.trial_queue import Listed, SharedTrials
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.parts import PartFolder
 from orchestrator.store.schema import TRIALS
@@ -103,7 +102,7 @@ def test_on_an_object_store_each_trial_is_committed_once(s3: S3Process, prefix: 
 def two(store: ResultStore) -> Iterator[tuple[SharedTrials, SharedTrials]]:
     """Two drivers that have looked."""
     with ExitStack() as stack:
-        members = [stack.enter_context(join(store.storage, "s", say=print, timing=QUICK)) for _ in range(2)]
+        members = [stack.enter_context(Membership(store.storage, "s", say=print, timing=QUICK)) for _ in range(2)]
         one, other = (SharedTrials(store.storage, member, {}) for member in members)
         one.look([])
         other.look([])
@@ -114,9 +113,9 @@ def test_a_trial_that_another_driver_has_is_not_claimed_and_its_retries_are(stor
     with two(store) as (one, other):
         assert (one.claim("t"), other.claim("t"), one.again("t", 2), other.claim("t")) == (1, None, 2, None)
         store.append("trials", [trial("t", 1, "lost")])
-        assert other.look(["t"]) == ({}, [])
+        assert other.look(["t"]) == ([], [])
         store.append("trials", [trial("t", 2)])
-        assert other.look(["t"]) == ({"t": State.COMPLETED}, [])
+        assert other.look(["t"]) == (["t"], [])
 
 
 def test_a_trial_that_ended_between_a_look_and_its_claim_does_not_run(store: ResultStore) -> None:
@@ -127,22 +126,22 @@ def test_a_trial_that_ended_between_a_look_and_its_claim_does_not_run(store: Res
             one.forget({trial_id: 1})
             assert other.claim(trial_id) is None
         assert store.storage.at("claims").files() == {}
-        assert other.look(["complete", "failed"])[0] == {"complete": State.COMPLETED, "failed": State.FAILED}
+        assert other.look(["complete", "failed"]) == (["complete", "failed"], [])
 
 
 def test_a_trial_of_a_driver_that_left_goes_on_under_the_next_number(store: ResultStore) -> None:
-    with join(store.storage, "s", say=print) as gone:
+    with Membership(store.storage, "s", say=print) as gone:
         claims = Claims(store.storage.at(CLAIMS), gone)
         claims.refresh()
         assert claims.take("t", 3) == 3
     with two(store) as (one, other):
-        assert one.look(["t"]) == ({}, ["t"])
+        assert one.look(["t"]) == ([], ["t"])
         other.look([])
         assert (one.claim("t"), other.claim("t")) == (4, None)
 
 
 def test_a_driver_that_ends_a_trial_after_it_was_removed_leaves_the_claim_of_the_next_one(store: ResultStore) -> None:
-    with join(store.storage, "s", say=print) as removed:
+    with Membership(store.storage, "s", say=print) as removed:
         late = SharedTrials(store.storage, removed, {})
         late.look([])
         assert late.claim("t") == 1
@@ -151,7 +150,16 @@ def test_a_driver_that_ends_a_trial_after_it_was_removed_leaves_the_claim_of_the
         store.append("trials", [trial("t", 1, "failed")])
         late.forget({"t": 1})
         assert list(store.storage.at("claims").files()) == ["t-000002.json"]
-        assert other.look(["t"]) == ({}, [])
+        assert other.look(["t"]) == ([], [])
+
+
+def test_what_ended_before_a_launch_or_lost_rows_is_no_end_of_it(store: ResultStore) -> None:
+    specs, rows = SPECS[:3], [trial(SPECS[n].trial_id, 1, "failed") for n in range(3)]
+    store.append("trials", rows)
+    with Membership(store.storage, "s", say=print) as member:
+        shared = SharedTrials(store.storage, member, {specs[0].trial_id: 2}, {(specs[1].trial_id, 1)})
+        shared.look([])
+        assert [(end.spec, end.state, end.is_here) for end in shared.ends(specs)] == [(specs[2], State.FAILED, False)]
 
 
 def test_a_trial_that_another_sweep_stopped_is_run_by_one_that_wants_its_end(store: ResultStore) -> None:
@@ -159,7 +167,7 @@ def test_a_trial_that_another_sweep_stopped_is_run_by_one_that_wants_its_end(sto
         assert one.claim("t") == 1
         store.append("trials", [trial("t", 1, "pruned")])
         one.forget({"t": 1})
-        assert other.look(["t"]) == ({"t": State.PRUNED}, [])
+        assert other.look(["t"]) == (["t"], [])
         assert (other.claim("t"), one.claim("t")) == (2, None)
 
 

@@ -13,6 +13,7 @@ from orchestrator.config.limits import Limits
 from orchestrator.execution.failures import failure
 from orchestrator.execution.trial_queue import Listed, TrialQueue
 from tests.builders import Clock, make_record, make_spec
+from tests.loops import Unshared
 from trials.errors import DataError, DivergedError, NoDeviceError, PreemptedError, StoreError
 from trials.record import State
 
@@ -21,7 +22,7 @@ FAILURES = [State.LOST, State.UNAVAILABLE, State.OUT_OF_MEMORY, State.DIVERGED, 
 
 
 def queue(n: int = 1, clock: Clock | None = None, **limits: int) -> TrialQueue:
-    return TrialQueue(Listed(SPECS[:n]), Limits(**limits), clock or Clock())
+    return TrialQueue(Listed(SPECS[:n]), Limits(**limits), Unshared(), clock or Clock())
 
 
 def fail(found: TrialQueue, state: State, error: str = "an error") -> float | None:

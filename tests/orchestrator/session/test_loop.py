@@ -9,13 +9,12 @@ import pytest
 
 from orchestrator.config.limits import Limits
 from orchestrator.execution.recorder import Recorder
-from orchestrator.execution.shared_trials import End
 from orchestrator.execution.stop_request import StopRequest
-from orchestrator.execution.trial_queue import Attempt, Listed, TrialQueue
+from orchestrator.execution.trial_queue import Attempt, End, Listed, TrialQueue
 from orchestrator.session.bounds import Bounds
 from orchestrator.store import ResultStore
 from tests.builders import Clock, make_record, make_spec
-from tests.loops import loop_of
+from tests.loops import Unshared, loop_of
 from tests.orchestrator.session.played_engine import Course, PlayedEngine
 from trials.record import EpochRecord, State
 from trials.spec import TrialSpec
@@ -65,7 +64,7 @@ def test_an_attempt_that_may_succeed_the_next_time_is_made_again(
     state: State, again: tuple[int, int, int], store: ResultStore
 ) -> None:
     engine, clock = PlayedEngine(first(state)), Clock()
-    trials = TrialQueue(Listed(SPECS[:2]), Limits(), clock)
+    trials = TrialQueue(Listed(SPECS[:2]), Limits(), Unshared(), clock)
     loop, _ = loop_of(engine, trials, Recorder(store))
     clock.now = 10.0
     loop.display.retried = lambda *told: setattr(clock, "now", 99.0)  # type: ignore[method-assign]  # time goes by
@@ -138,6 +137,6 @@ def test_a_trial_that_another_driver_ended_is_told_and_not_run(store: ResultStor
         def new_ends_elsewhere(self) -> list[End]:
             return [End(SPECS[2], State.COMPLETED, is_here=False)] if not heard.lines else []
 
-    loop, heard = loop_of(PlayedEngine(two_epochs), Shared(Listed(SPECS[:1]), Limits()), Recorder(store))
+    loop, heard = loop_of(PlayedEngine(two_epochs), Shared(Listed(SPECS[:1]), Limits(), Unshared()), Recorder(store))
     loop.run()
     assert heard.lines[0] == "2 elsewhere completed"

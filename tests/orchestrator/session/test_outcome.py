@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from orchestrator.api.launching import outcome_lines
 from orchestrator.config.limits import Limits
-from orchestrator.execution.shared_trials import End, SharedTrials
-from orchestrator.execution.trial_queue import Listed, TrialQueue
+from orchestrator.execution.trial_queue import End, Listed, TrialQueue
 from orchestrator.session.outcome import outcome_of
 from orchestrator.sweeps.plan import Plan
 from orchestrator.sweeps.sweep import SweepSpec
 from orchestrator.sweeps.trial_resources import Resources
 from tests.builders import first_attempts, make_spec
+from tests.loops import Unshared
 from trials.record import State
+from trials.spec import TrialSpec
 
 SPECS = tuple(make_spec(seed=seed) for seed in range(4))
 PLAN = Plan(SweepSpec(name="tiny", resources=Resources(gpus=0)), "tiny.yaml", SPECS, SPECS, first_attempts(SPECS))
@@ -29,15 +32,13 @@ def test_trials_of_other_drivers_are_counted_and_told_apart() -> None:
 
 
 def test_the_newest_attempt_of_a_trial_counts_and_what_ran_elsewhere_without_being_asked_for() -> None:
-    class Others(SharedTrials):
-        def __init__(self) -> None:
-            self._first, self._errors = {SPECS[3].trial_id: 2}, {}
-            self._ended = {SPECS[n].trial_id: (1, State.FAILED) for n in (0, 2, 3)}
+    class Others(Unshared):
+        def ends(self, specs: Iterable[TrialSpec]) -> list[End]:
+            return [End(SPECS[n], State.FAILED, is_here=False) for n in (0, 2)]
 
-    queue = TrialQueue(Listed(SPECS[:2]), Limits())
+    queue = TrialQueue(Listed(SPECS[:2]), Limits(), Others())
     for state in (State.LOST, State.COMPLETED):
         queue.take()
         queue.ended(SPECS[0], state, None)
-    queue._shared = Others()
     ends = {end.spec: (end.state, end.is_here) for end in queue.ends(SPECS)}
     assert ends == {SPECS[0]: (State.COMPLETED, True), SPECS[2]: (State.FAILED, False)}

@@ -15,7 +15,7 @@ from orchestrator.analysis.summary import CellSummary
 from orchestrator.commands.plan_command import setting_table
 from orchestrator.config.console import SafeConsole
 from orchestrator.config.notebook import NotebookOutput
-from orchestrator.execution.shared_trials import End
+from orchestrator.execution.trial_queue import End
 from orchestrator.session.display import LiveDisplay, RunningTrials
 from orchestrator.session.tables import cell_tables, failure_table, plan_lines, unbroken
 from orchestrator.store import open_store
@@ -75,6 +75,17 @@ def test_a_table_on_eighty_columns_loses_no_figure_and_says_the_same_as_a_wide_o
         assert len([line for line in lines if all(figure in line for figure in figures)]) == n
     narrow, broad = (sorted("".join(" ".join(found).split())) for found in (lines, wide))
     assert narrow == broad
+
+
+@pytest.mark.parametrize(("width", "n_figures"), [(60, 4), (45, 3), (20, 0)])
+def test_on_a_narrow_terminal_every_setting_has_its_freeze_and_the_last_figures_are_left_to_a_wider_one(
+    width: int, n_figures: int
+) -> None:
+    lines = shown(*WIDE["alternating"], make_cell(make_spec()), width=width)
+    assert (max(map(len, lines)) <= width, any("alternating" in line for line in lines)) == (True, True)
+    (row,) = [line for line in lines if line.startswith("□ □□□□□□ none") and ":" not in line]
+    assert [figure in row for figure in FIGURES[:3]] == [n_figures > n for n in range(3)]
+    assert "on a wider terminal" in " ".join(" ".join(lines).split())
 
 
 def test_settings_that_vary_stand_beside_the_freeze_and_tables_under_one_another() -> None:
