@@ -134,7 +134,9 @@ def _page(cache: PageCache, state: PageState) -> tuple[Any, str]:
     ]
     shows = {"data-shows": _shows(view, selection)}
     content = [html.Div(_content(view, selection), id=part_id("content", path), **shows)]
-    return dmc.Stack([title, *content, *parts], gap="xs", className="page"), _shown_controls(view, selection)
+    file = f"/page/{view.name}.html"
+    save = [html.A("Save this page (HTML)", href=file, download="", **{"data-export": file})] if view.parts else []
+    return dmc.Stack([title, *content, *parts, *save], gap="xs", className="page"), _shown_controls(view, selection)
 
 
 def _content(view: View, selection: Selection) -> Any:

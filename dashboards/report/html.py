@@ -10,7 +10,7 @@ import base64
 import functools
 import gzip
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -91,9 +91,14 @@ def as_html(sweep: str, sections: Sequence[Section]) -> str:
         *_methods(sections),
         *_appendix(sections),
     ]
+    return document(f"{sweep}: report", body)
+
+
+def document(title: str, body: Iterable[str]) -> str:
+    """A page with its style, and what draws the figures of `drawing` in it."""
     return "".join(
         [
-            f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{html(sweep)}: report</title>',
+            f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{html(title)}</title>',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             f"<style>{_STYLE}</style></head><body><main>",
             *body,
@@ -104,6 +109,20 @@ def as_html(sweep: str, sections: Sequence[Section]) -> str:
             f"<script>{_SCRIPT}</script></body></html>\n",
         ]
     )
+
+
+def page_as_html(
+    title: str, question: str, answers: Sequence[str], parts: Sequence[tuple[Part[Any], Drawn]], source: str
+) -> str:
+    """One page of the dashboard as a file of its own."""
+    lines = "".join(f"<li>{html(line)}</li>" for line in answers)
+    body = [
+        f'<h1>{html(title)}</h1><p class="question">{html(question)}</p>',
+        f'<ul class="answers">{lines}</ul>' if answers else "",
+        *(text for part, drawn in parts for text in _part(part.name, part, drawn)),
+        f"<footer>{html(source)}</footer>",
+    ]
+    return document(f"Permafrost: {title}", body)
 
 
 def _contents(sections: Sequence[Section]) -> Iterator[str]:
@@ -140,14 +159,16 @@ def _section(section: Section, *, again: bool) -> Iterator[str]:
 
 
 def _part(key: str, part: Part[Any], drawn: Drawn, *, again: bool = False) -> Iterator[str]:
-    """A figure with its table; `key` is unique in the document.
+    """A figure with its table, or why there is none; `key` is unique in the document.
 
     On paper its method stands once: not where it comes `again`.
     """
     yield f'<figure id="{key}"><h3>{html(part.title)}</h3>'
     yield f"<figcaption>{html(part.caption)}</figcaption>"
     table = as_table(drawn.table) + (f"<p>{html(drawn.note)}</p>" if drawn.note else "")
-    if drawn.figure is None:
+    if drawn.why_empty:
+        yield f"<p>{html(drawn.why_empty)}</p>"
+    elif drawn.figure is None:
         yield table
     else:
         yield drawing(key, part.title, drawn.figure)

@@ -35,6 +35,7 @@ _LIMITS = {  # of waitress, which closes who is silent for long and reads no mor
     "threads": 6,
     "connection_limit": 420,  # some need a file for what they have not read: below the usual limit of 1024 open ones
     "channel_timeout": 60,
+    "channel_request_lookahead": 1,  # else it does not notice who leaves before the answer
     "max_request_header_size": 64 << 10,
     "max_request_body_size": 2 << 20,  # a callback sends the state of its controls: some KB
 }

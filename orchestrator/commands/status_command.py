@@ -3,14 +3,16 @@
 permafrost status
 permafrost status --store results --json
 permafrost status --store results --trials
+permafrost status --store results --follow
 """
 
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, Any
 
@@ -25,6 +27,7 @@ from orchestrator.claims.claims import RunningDriver, running_drivers
 from orchestrator.config import options
 from orchestrator.config.console import DEFAULT_STORE, errors_as_exit_codes, stdout
 from orchestrator.config.quantities import amount, points
+from orchestrator.execution.failures import last_line
 from orchestrator.forecast import pace
 from orchestrator.session.so_far import so_far_lines
 from orchestrator.store import ResultStore, open_store
@@ -33,15 +36,25 @@ from orchestrator.store.parts import Follower
 from orchestrator.store.plans import SweepPlan, stored_spec
 from orchestrator.store.schema import TRIALS
 from orchestrator.sweeps.corpus_words import dev_size
-from trials.record import COSTS
+from trials.metrics.metric import metric_label
+from trials.record import COSTS, State
 from trials.spec import TrialSpec
+from trials.tasks.task import score_name
+
+_POLL_S = 2.0  # a person watches
 
 
 def status(
     store: options.Store = DEFAULT_STORE,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Show each trial as it ends. Ctrl-C stops watching; the sweep continues.")
+    ] = False,
     sweep: Annotated[
         str | None, typer.Option("--sweep", metavar="NAME", help="Only this sweep.", show_default="all of the store")
     ] = None,
+    earlier: Annotated[
+        bool, typer.Option("--all", help="Show the trials that an earlier version of a sweep declared, too.")
+    ] = False,
     as_json: options.Json = False,
     each_trial: Annotated[bool, typer.Option("--trials", help="List every trial with its id.")] = False,
 ) -> None:
@@ -52,14 +65,20 @@ def status(
 
         permafrost status --store results --json
 
-        permafrost status --trials --store s3://bucket/results
+        permafrost status --trials
+
+        permafrost status --follow --store s3://bucket/results
     """
     with errors_as_exit_codes():
         results = open_store(store)
+        if follow:
+            _follow_store(results, chosen_sweep(results, sweep), stdout.print_line)
         if each_trial:
             _list_trials(results, as_json=as_json)
             return
         plans = results.sweeps() if sweep is None else [chosen_sweep(results, sweep)]
+        if earlier:
+            plans = [replace(plan, trials=(*results.earlier_trials(plan).trials, *plan.trials)) for plan in plans]
         _show(results, plans, as_json=as_json)
 
 
@@ -223,3 +242,32 @@ def _planned(store: ResultStore, wanted: set[str]) -> dict[str, tuple[TrialSpec,
     running = {trial_id for driver in running_drivers(store.storage) for trial_id in driver.trials}
     specs = {trial_id: spec for plan in store.sweeps() for trial_id, spec in plan.trials if trial_id in wanted}
     return {trial_id: (stored_spec(spec, trial_id), trial_id in running) for trial_id, spec in specs.items()}
+
+
+def _follow_store(store: ResultStore, plan: SweepPlan, write: Callable[[str], None]) -> None:
+    """Write one line for each trial that has ended or ends, until no driver runs the sweep. Raises StoreError."""
+    specs = {trial_id: stored_spec(spec, trial_id) for trial_id, spec in plan.trials}
+    labels = _labels(specs)
+    follower, ended = (
+        Follower(store.storage, "trials", ("trial_id", "attempt", "state", "best_score", "error")),
+        dict[str, str](),
+    )
+    while True:
+        is_running = bool(running_drivers(store.storage, plan.name))
+        for part in follower.poll().rows:
+            for row in part.to_pylist():
+                spec = specs.get(row["trial_id"])
+                if spec is not None and ended.get(spec.trial_id) != (result := _result(row, spec)):
+                    ended[spec.trial_id] = result
+                    write(f"{len(ended)}/{len(specs)} {row['state']:<9} {labels[spec.trial_id]}{result}")
+        if not is_running:
+            write(f"sweep {plan.name}: not running; {len(ended)} of {amount(len(specs), 'trial')} ended.")
+            return
+        time.sleep(_POLL_S)
+
+
+def _result(row: dict[str, Any], spec: TrialSpec) -> str:
+    metric = metric_label(score_name(spec.task, spec.score))
+    score = "" if row["best_score"] is None else f"  {metric} {points(row['best_score'])}"
+    error = "" if row["state"] == State.COMPLETED else f"  {last_line(str(row['error'] or ''))}"
+    return score + error

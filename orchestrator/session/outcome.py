@@ -110,10 +110,8 @@ class Ended:
 def earlier_note(results: ResultStore, plan: SweepPlan, ended: Collection[str]) -> str:
     """How many ended trials an earlier version of a sweep declared, which are not shown; empty if there are none."""
     n = sum(trial_id in ended for trial_id, _ in results.earlier_trials(plan).trials)
-    if not n:
-        return ""
     shown = "is" if n == 1 else "are"
-    return f"{amount(n, 'trial')} of an earlier version of `{plan.name}` {shown} not shown (status --trials)"
+    return f"{amount(n, 'trial')} of an earlier version of `{plan.name}` {shown} not shown (status --all)" if n else ""
 
 
 def trials_of(plan: Plan, results: ResultStore) -> list[TrialSpec]:

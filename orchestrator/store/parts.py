@@ -32,7 +32,7 @@ from __future__ import annotations
 import functools
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TypeVar
@@ -59,6 +59,7 @@ from trials.escaping import escaped
 T = TypeVar("T")
 
 PART_BYTES = 8 * 2**20  # size of a compacted part
+LARGEST_BYTES = 2 * 10**9  # most memory for the rows of a part: decoding expands `PART_BYTES` a hundredfold at most
 GROUP_BYTES = 4 * 2**20  # memory for the rows that are rewritten together and form a row group
 _ATTEMPTS = 20  # parts vanish while another process compacts
 _log = logging.getLogger(__name__)
@@ -225,7 +226,7 @@ class PartFolder:
         self._check_digest(name, content)
         schema = self.schema if columns is None else pa.schema([self.schema.field(name) for name in columns])
         with self._readable(name):
-            file = pq.ParquetFile(pa.BufferReader(content))
+            file = self._bounded(content, columns)
             there = None if columns is None else [name for name in file.schema_arrow.names if name in columns]
             if trial_id is None:
                 table = file.read(there)  # `read_table` would import pandas
@@ -241,7 +242,7 @@ class PartFolder:
         """
         self._check_digest(name, content)
         with self._readable(name):
-            file = pq.ParquetFile(pa.BufferReader(content))
+            file = self._bounded(content)
         for index in range(file.num_row_groups):
             with self._readable(name):
                 group = file.read_row_group(index, use_threads=False)
@@ -250,6 +251,13 @@ class PartFolder:
     def _check_digest(self, name: str, content: pa.Buffer) -> None:
         if not is_intact(name, content):
             raise BrokenError(f"{self.storage}/{name}", f"not a readable Parquet file ({WRONG_DIGEST})")
+
+    def _bounded(self, content: pa.Buffer, columns: Sequence[str] | None = None) -> pq.ParquetFile:
+        """The opened file. Raises ArrowInvalid if its rows, or these columns of them, take over `LARGEST_BYTES`."""
+        file = pq.ParquetFile(pa.BufferReader(content))
+        if (n_bytes := decoded_bytes(content, columns)) > LARGEST_BYTES:
+            raise pa.ArrowInvalid(f"its rows take over {min(n_bytes, 10**15) / 1e9:.0f} GB of memory")
+        return file
 
     @contextmanager
     def _readable(self, name: str) -> Iterator[None]:
@@ -424,3 +432,56 @@ def _joined(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
         size += table.nbytes
     if held:
         yield pa.concat_tables(held)
+
+
+def decoded_bytes(content: pa.Buffer, columns: Collection[str] | None = None) -> int:
+    """An upper bound, in bytes, of the memory for the rows of a Parquet file (or some columns), without decoding them.
+
+    A few kilobytes may encode the same number, or the same megabyte of text, a billion times. Values are counted by the
+    file's metadata. Where texts might be too long, each distinct one is read once.
+
+    Raises:
+        OSError, pa.ArrowException: it is not a Parquet file.
+    """
+    metadata = pq.read_metadata(pa.BufferReader(content))
+    total: int = _VALUE_BYTES * metadata.num_rows
+    for n in range(metadata.num_columns):
+        if columns is not None and metadata.schema.column(n).path.partition(".")[0] not in columns:
+            continue
+        chunks = [metadata.row_group(group).column(n) for group in range(metadata.num_row_groups)]
+        column, n_values = metadata.schema.column(n), max(sum(chunk.num_values for chunk in chunks), metadata.num_rows)
+        total += _VALUE_BYTES * n_values
+        if column.physical_type.endswith("BYTE_ARRAY") and n_values <= _MOST_TEXTS:
+            # No text is longer than all distinct texts together, and these are in the file.
+            text_bytes = n_values * sum(chunk.total_uncompressed_size for chunk in chunks)
+            is_sure = text_bytes < _SURELY_FINE or column.physical_type != "BYTE_ARRAY"
+            total += text_bytes if is_sure else _text_bytes(content, column.path)
+    return total
+
+
+_VALUE_BYTES = 16  # memory for a value, not counting its text
+_MOST_TEXTS = 125_000_000  # values; more of them exceed `LARGEST_BYTES` at `_VALUE_BYTES` each
+_SURELY_FINE = 10**8
+
+
+def _text_bytes(content: pa.Buffer, column: str) -> int:
+    """Total bytes of the texts of a column; it is read as a dictionary, so repeated texts take no memory."""
+    file, total = pq.ParquetFile(pa.BufferReader(content), read_dictionary=[column]), 0
+    for group in range(file.num_row_groups):
+        for chunk in file.read_row_group(group, columns=[column]).column(0).chunks:
+            values = _innermost(chunk)
+            if pa.types.is_nested(values.type):
+                raise pa.ArrowInvalid(f"{column} is a column of no table")
+            if pa.types.is_dictionary(values.type):
+                lengths = pc.binary_length(values.dictionary).take(values.indices)
+            else:
+                lengths = pc.binary_length(values)
+            total += pc.sum(lengths.cast(pa.int64())).as_py() or 0
+    return total
+
+
+def _innermost(values: pa.Array) -> pa.Array:
+    """The values of a nested column of which a single leaf was read (a map is then a list of one-field structs)."""
+    while pa.types.is_list(values.type) or (pa.types.is_struct(values.type) and values.type.num_fields == 1):
+        values = values.flatten() if pa.types.is_list(values.type) else values.field(0)
+    return values

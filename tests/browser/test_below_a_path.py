@@ -68,10 +68,12 @@ def test_pages_links_figures_and_files_stay_below_the_path(
         page = watched.open(f"{url}/scores?size=800")
         assert drawn(page, '[data-part="depth-strip"]')
         expect(page.locator(".views a[data-active]")).to_have_text("Scores")
-        page.locator('[data-part="depth-strip"] .menu > summary').click()
-        with page.expect_download() as saved:
-            page.get_by_role("link", name="CSV").first.click()
-        assert Path(saved.value.path()).read_text(encoding="utf-8-sig").startswith("trial,")
+        for name, start in (("CSV", "trial,"), ("Save this page (HTML)", "<!DOCTYPE html>")):
+            if name == "CSV":
+                page.locator('[data-part="depth-strip"] .menu > summary').click()
+            with page.expect_download() as saved:
+                page.get_by_role("link", name=name).first.click()
+            assert Path(saved.value.path()).read_text(encoding="utf-8-sig").startswith(start)
         for view in (each for each in VIEWS.values() if each.in_navigation):
             page.locator(".views").get_by_role("link", name=view.title, exact=True).click()
             page.wait_for_url(f"{url}{view.path}?size=800")

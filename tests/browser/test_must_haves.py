@@ -450,6 +450,20 @@ def test_the_report_opens_from_a_disk_without_a_network(store: ResultStore, tmp_
     assert written.html.stat().st_size < 2_000_000
 
 
+def test_a_page_is_saved_with_one_click_and_opens_without_a_network(
+    url: str, watched: Watched, browser: Browser, tmp_path: Path
+) -> None:
+    page = watched.open(f"{url}/scores?size=800")
+    with page.expect_download() as saved:
+        page.get_by_text("Save this page (HTML)").click()
+    saved.value.save_as(tmp_path / "page.html")
+    with watching(browser) as alone:
+        alone.context.set_offline(True)
+        page = alone.visit((tmp_path / "page.html").as_uri())
+        page.locator(".js-plotly-plot .main-svg").first.wait_for()
+        assert axe(page) == []
+
+
 def test_the_keyboard_alone_reaches_a_trial(url: str, watched: Watched) -> None:
     page = watched.open(f"{url}/scores?size=800")
     page.locator(f"{DOTS} {MENU}").focus()

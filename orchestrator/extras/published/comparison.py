@@ -2,7 +2,7 @@
 
 Numbers are compared only if metric, split and corpus agree; otherwise the comparison is refused with a reason and shows
 no difference. Any other difference (model, optimiser, epochs, seeds, device) is listed beside the table. Times are
-not compared: they depend on the device.
+compared as shares of the own baseline's time, never as seconds.
 
 Corpora are the same if the sizes of all splits that both sides know agree, and the release if ours has one. Users
 choose names freely: a different name is shown, not refused, unless it is that of a known lookalike.
@@ -14,10 +14,16 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
+
+import pandas as pd
+from scipy import special
 
 from orchestrator.analysis.cells import cell_specs
 from orchestrator.analysis.describe import describe
+from orchestrator.analysis.savings import savings
+from orchestrator.analysis.trial_frame import trial_frame
 from orchestrator.config.quantities import amount
 from orchestrator.extras.published.replication import Replication, Runs, exact_replication, replication
 from orchestrator.extras.published.study import (
@@ -32,15 +38,16 @@ from orchestrator.extras.published.study import (
     Study,
 )
 from orchestrator.store.plans import stored_spec
-from trials.record import State
+from trials.record import TRAINING_COST, State
 from trials.spec import DataSpec, FreezeSpec, TrialSpec
 
 Row = Mapping[str, Any]
 
 MARGIN = 0.01  # margin for scores: one point
+TIME_MARGIN = 0.05  # margin for the share of time saved, on the same device
 COUNT_MARGIN = 0.01  # margin for a count, as a share of the count
 _STEP = 0.001  # shares are published to a tenth of a point
-_TIMES = ("train_s", "saved_train")
+_SAVED = {"saved_params": "trainable_params", "saved_train": TRAINING_COST}  # published saving -> the cost saved
 _COUNTS = ("total_params", "trainable_params")
 _EXACT = (*_COUNTS, "trainable_share", "saved_params")  # the same under every seed, so without an interval
 
@@ -118,6 +125,11 @@ class Setup:
     def devices(self) -> list[str]:
         """The devices that the trials ran on, without repetitions."""
         return sorted({self.rows[spec.trial_id].get("device") or "an unknown device" for spec in self.specs})
+
+    @cached_property
+    def frame(self) -> pd.DataFrame:
+        """`analysis.trial_frame` of all cells."""
+        return trial_frame(self.specs, [self.rows[spec.trial_id] for spec in self.specs])
 
 
 def compare_study(study: Study, trials: Sequence[Row], epochs: Sequence[Row], *, margin: float = MARGIN) -> Comparison:
@@ -206,7 +218,7 @@ def _lines(
                     freeze=specs[0].freeze,
                     theirs=theirs,
                     ours=ours,
-                    replication=_judge(metric.columns[0], theirs, ours, found.margin),
+                    replication=_judge(study, metric.columns[0], theirs, ours, setup.devices, found.margin),
                 )
                 lines.append(line)
     notes = tuple(_notes(study, corpus, comparable, shown, setup))
@@ -236,13 +248,12 @@ def _notes(
 def _measure(metric: Metric, at_epoch: int | None, setup: Setup, cell_id: str) -> Runs | None:
     """The value of a published metric in a cell; None if our rows do not have it.
 
-    A quality is taken at the published split and evaluation, or after `at_epoch` epochs.
+    A quality is taken at the published split and evaluation (or after `at_epoch` epochs); savings are paired by seed on
+    the same device.
     """
     column, rows = metric.columns[0], [setup.rows[spec.trial_id] for spec in setup.cells[cell_id]]
-    if column == "saved_params":
-        last = setup.specs[-1]
-        whole = setup.rows[last.trial_id]["trainable_params"] if last.freeze.is_baseline else None
-        return _exact_count([1 - row["trainable_params"] / whole for row in rows] if whole else [])
+    if column in _SAVED:
+        return _saving(setup, _SAVED[column], cell_id)
     if column == "trainable_share":
         return _exact_count([row["trainable_params"] / row["total_params"] for row in rows if row["total_params"]])
     if column in _COUNTS:
@@ -255,6 +266,19 @@ def _measure(metric: Metric, at_epoch: int | None, setup: Setup, cell_id: str) -
 
 def _exact_count(values: Sequence[float]) -> Runs | None:
     return Runs(1, values[0], values[0]) if values else None
+
+
+def _saving(setup: Setup, cost: str, cell_id: str) -> Runs | None:
+    """The share of its baseline's cost that a cell saves; its deviation is that of the logarithm of the share left."""
+    table = savings(setup.frame, [cost]).set_index("cell")
+    if cell_id not in table.index or math.isnan(saved := float(table.loc[cell_id, "saved"])):
+        return None
+    n, low, high = int(table.loc[cell_id, "n_pairs"]), *map(float, table.loc[cell_id, ["low", "high"]])
+    std = None
+    if n > 1 and not math.isnan(low):
+        half = (math.log1p(-low) - math.log1p(-high)) / 2  # Student's interval of the log ratios
+        std = half * math.sqrt(n) / -float(special.stdtrit(n - 1, 0.025))
+    return Runs(n, saved, saved, std)
 
 
 def _score(row: Row, epochs: Sequence[Row], metric: Metric, at_epoch: int | None) -> float | None:
@@ -271,12 +295,20 @@ def _score(row: Row, epochs: Sequence[Row], metric: Metric, at_epoch: int | None
     return (max(values) if metric.epoch == "best" else values[-1]) if values else None
 
 
-def _judge(column: str, theirs: Runs, ours: Runs, margin: float) -> Replication:
-    """Whether ours reproduces a published number."""
+def _judge(study: Study, column: str, theirs: Runs, ours: Runs, devices: Sequence[str], margin: float) -> Replication:
+    """Whether ours reproduces a published number.
+
+    A share of time depends on the device and is judged on that of the study only.
+    """
     if column in _EXACT:
         allowed = COUNT_MARGIN * max(abs(theirs.low), abs(theirs.high)) if column in _COUNTS else margin
         return exact_replication(ours, theirs, margin=allowed)
-    return replication(ours, theirs, margin=margin, step=_STEP)
+    if column not in _SAVED:
+        return replication(ours, theirs, margin=margin, step=_STEP)
+    if differs := _device_difference(study, devices):
+        why = f"a share of time depends on the device: {differs}"
+        return Replication("cannot tell", None, None, TIME_MARGIN, why)
+    return replication(ours, theirs, margin=TIME_MARGIN, step=_STEP, is_saving=True)
 
 
 def _setup_mismatch(study: Study, ours: TrialSpec) -> str | None:
@@ -296,7 +328,7 @@ def _is_by_definition(study: Study, number: Number) -> bool:
     """Whether a number is 0 because it is what the baseline saves of itself."""
     freeze = study.freezes[number.freeze]
     columns = study.metrics[number.metric].columns
-    return freeze.layers == () and freeze.embeddings is False and columns[:1] in [("saved_params",), ("saved_train",)]
+    return freeze.layers == () and freeze.embeddings is False and columns[:1] in [(column,) for column in _SAVED]
 
 
 def _study_gaps(study: Study, corpus: PublishedCorpus | None, number: Number) -> Iterator[str]:
@@ -307,8 +339,8 @@ def _study_gaps(study: Study, corpus: PublishedCorpus | None, number: Number) ->
     if not metric.columns:
         yield f"our store has no such metric: {metric.called}"
         return
-    if metric.columns[0] in _TIMES:
-        yield "times are not compared: seconds and their shares depend on the device"
+    if metric.columns == ("train_s",):
+        yield "times of different hardware are not compared; see saved_train, the share of the baseline's time"
         return
     if len(metric.columns) > 1:
         yield f"metric unknown: {metric.called}; could be {' or '.join(metric.columns)}"
@@ -390,14 +422,21 @@ def _protocol_differences(study: Study, setup: Setup) -> tuple[list[str], list[s
         differs.append(f"{amount(n_seeds, 'seed')} instead of {study.n_seeds}")
     if study.hardware == UNKNOWN:
         silent.append("hardware")
-    elif not _is_device(study.hardware, setup.devices):
-        differs.append(f"{' and '.join(setup.devices)} instead of {study.hardware}")
+    elif device := _device_difference(study, setup.devices):
+        differs.append(device)
     return differs, silent
 
 
-def _is_device(hardware: str, devices: Sequence[str]) -> bool:
-    """Whether trials ran where a study did: `Tesla T4`, as a driver calls it, is the `1x NVIDIA T4` of a study."""
-    return len(devices) == 1 and devices[0].lower().split()[-1] in hardware.lower().split()
+def _device_difference(study: Study, devices: Sequence[str]) -> str:
+    """Where trials ran, if that is not shown to be where the study did; else empty.
+
+    `Tesla T4`, as a driver calls it, is the `1x NVIDIA T4` of a study: the last word decides.
+    """
+    ran_on = " and ".join(devices)
+    if study.hardware == UNKNOWN:
+        return f"{ran_on}, theirs is not stated"
+    is_same = len(devices) == 1 and ran_on.lower().split()[-1] in study.hardware.lower().split()
+    return "" if is_same else f"{ran_on} instead of {study.hardware}"
 
 
 def _is_named(corpus: PublishedCorpus, name: str) -> bool:

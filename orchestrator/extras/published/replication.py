@@ -66,21 +66,25 @@ class Replication:
     Attributes:
         low, high: 95 % prediction interval for their number; None without a spread on either side, and for a
             number that is exact.
+        margin: Largest difference that still counts as the same, in the unit of the number.
         why: Why it cannot be told, or that the number is exact; empty otherwise.
     """
 
     verdict: Verdict
     low: float | None
     high: float | None
+    margin: float
     why: str = ""
 
 
-def replication(ours: Runs, theirs: Runs, *, margin: float, step: float = 0.0) -> Replication:
+def replication(ours: Runs, theirs: Runs, *, margin: float, step: float = 0.0, is_saving: bool = False) -> Replication:
     """The verdict on a published number.
 
     Args:
         margin: In the unit of the number.
         step: Smallest difference that the published rounding shows.
+        is_saving: Whether it is a saved share of a cost, whose noise multiplies: standard deviations are those of the
+            logarithm of the share that is left.
 
     Raises:
         ValueError: A side has no run, or the margin is not positive.
@@ -88,18 +92,22 @@ def replication(ours: Runs, theirs: Runs, *, margin: float, step: float = 0.0) -
     if ours.n < 1 or theirs.n < 1 or margin <= 0:
         raise ValueError(f"{ours.n} and {theirs.n} runs with a margin of {margin:g}: all must be positive")
     if ours.std is None and theirs.std is None:
-        return Replication("cannot tell", None, None, "a single run on each side: no spread to judge by")
-    half = _half_width(ours, theirs, step)
-    low, high = ours.mean - half, ours.mean + half
+        return Replication("cannot tell", None, None, margin, "a single run on each side: no spread to judge by")
+    if is_saving:
+        half = _half_width(ours, theirs, step / max(1 - ours.mean, step or 1.0))
+        low, high = (1 - (1 - ours.mean) * math.exp(sign * half) for sign in (1, -1))
+    else:
+        half = _half_width(ours, theirs, step)
+        low, high = ours.mean - half, ours.mean + half
     verdict = _verdict(low, high, theirs, margin)
     why = "the prediction interval reaches across an end of the margin" if verdict == "cannot tell" else ""
-    return Replication(verdict, low, high, why)
+    return Replication(verdict, low, high, margin, why)
 
 
 def exact_replication(ours: Runs, theirs: Runs, *, margin: float) -> Replication:
     """The verdict on a number without chance, such as a count of parameters: it has no interval."""
     verdict = _verdict(ours.low, ours.high, theirs, margin)
-    return Replication(verdict, None, None, "exact: the same in every run")
+    return Replication(verdict, None, None, margin, "exact: the same in every run")
 
 
 def _half_width(ours: Runs, theirs: Runs, step: float) -> float:

@@ -55,7 +55,7 @@ def test_the_first_page_asks_for_its_scripts_below_the_prefix(client: Client) ->
             assert answer.status_code == 200
 
 
-@each("path", ["/part/light/depth-strip", "/export/depth-strip.csv", "/report.html"], quick=2)
+@each("path", ["/part/light/depth-strip", "/export/depth-strip.csv", "/page/scores.html", "/report.html"], quick=3)
 def test_a_file_is_the_same_below_a_path_whether_the_proxy_takes_the_prefix_off_or_keeps_it(
     client: Client, path: str
 ) -> None:

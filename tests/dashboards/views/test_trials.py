@@ -7,14 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 
 from dashboards.data.frames import Frames
 from dashboards.data.selection import PageQuery, Selection, parse_query, select
-from dashboards.views.trials import RowsRequest, answer_rows, filters_of, sort_of, trials_content, trials_csv
+from dashboards.views.trials import RowsRequest, answer_rows, trials_content, trials_csv
 from orchestrator.store import open_store
 from tests.dashboards.stores import Invented, specs, write_store
-from tests.examples import each
 
 
 @pytest.fixture(scope="module")
@@ -149,18 +147,3 @@ def test_a_trial_is_compared_with_the_baseline_of_its_seed_in_one_click(selectio
         else:
             base, same = parse_query(link.partition("(compare")[2].rstrip(")"))[0].trials
             assert (same, of.loc[base, "freeze"], of.loc[base, "seed"]) == (trial, "none", of.loc[trial, "seed"])
-
-
-@each("asked", [
-    {"sortModel": [{"colId": "score", "sort": "asc"}] * 11},
-    {"filterModel": {"score": {"filterType": "number", "conditions": [{}] * 21}}},
-    {"filterModel": {f"c{n}": {} for n in range(21)}},
-])  # fmt: skip
-def test_a_request_of_more_conditions_or_sort_keys_than_a_page_sends_is_refused(asked: dict[str, object]) -> None:
-    with pytest.raises(ValidationError):  # which the server answers with 400
-        RowsRequest.model_validate(asked)
-
-
-def test_an_address_has_no_more_of_them_either() -> None:
-    assert len(sort_of(",".join(["score.asc"] * 20_000))) == 10
-    assert filters_of(json.dumps({"score": {"conditions": [{}] * 20_000}})) == {}

@@ -97,9 +97,12 @@ def test_a_sweep_is_shown_with_its_states_and_one_by_its_name(store: ResultStore
     assert status(store.root, "--sweep", "missing").exit_code == 5
 
 
-def test_trials_of_an_earlier_version_of_a_sweep_are_counted(store: ResultStore) -> None:
+def test_trials_of_an_earlier_version_of_a_sweep_are_counted_and_shown_on_demand(store: ResultStore) -> None:
     store.add_plan(plan_of(FAILED, LATER, name="mine"))
-    assert "note: 1 trial of an earlier version of `mine` is not shown (status --trials)" in status(store.root).stdout
+    assert "note: 1 trial of an earlier version of `mine` is not shown (status --all)" in status(store.root).stdout
+    shown = status(store.root, "--all").stdout
+    assert "earlier version" not in shown
+    assert "sweep mine: 3 trials, 1 completed, 1 failed" in shown
 
 
 def test_many_sweeps_are_summarised_as_each_alone(tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ def test_trials_end_inline_as_they_do_on_ray_in_each_way_that_there_is(tmp_path:
     store.create()
     settings: Any = SimpleNamespace(records=lambda spec, number, parts, device: course(spec, number, parts))
     specs = [make_spec(seed=seed) for seed in EXPECTED]
-    loop, heard = loop_of(InlineEngine(settings, torch.device("cpu"), 1, 0.0), Ending(specs), Recorder(store))
+    loop, heard = loop_of(InlineEngine(settings, torch.device("cpu"), 1), Ending(specs), Recorder(store))
     loop.run()
     loop.recorder.close()
     assert ends_in(store) == EXPECTED

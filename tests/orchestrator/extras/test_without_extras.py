@@ -29,7 +29,7 @@ from werkzeug.test import Client
 from dashboards.app.app import make_app
 from dashboards.cli import app
 from dashboards.data.frames import Frames
-from dashboards.views.registry import PARTS
+from dashboards.views.registry import VIEWS
 from orchestrator.store import open_store
 for words in (
     "--help",
@@ -40,7 +40,7 @@ for words in (
     done = CliRunner().invoke(app, words.split())
     assert done.exit_code == 0, done.output
 client = Client(make_app(Frames(open_store("results"))).server.wsgi_app)
-print(*(client.get(f"/part/light/{name}").status_code for name in PARTS))
+print(*(client.get(f"/page/{view.name}.html").status_code for view in VIEWS.values() if view.parts))
 """
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from orchestrator.storage.storage import FolderStorage, Storage
 from orchestrator.store.parts import PartFolder
-from orchestrator.store.schema import EPOCHS, SCHEMA_VERSION, VERSION_KEY, stamped
+from orchestrator.store.schema import EPOCHS, PREDICTIONS, SCHEMA_VERSION, VERSION_KEY, stamped
 from tests.examples import ALL, each
 from tests.orchestrator.store.killed_storage import Killed
 from tests.orchestrator.store.rows import epoch
@@ -238,3 +238,27 @@ def test_compaction_leaves_parts_alone_that_have_their_size_however_large_the_ta
     assert max(written) < 450_000  # of what came since and what was not full, 250 and 200 kB; all is 1 MB in the end
     assert len(parts.names()) < 10
     assert steps(parts) == list(range(200))
+
+
+def _bombs() -> dict[str, pa.Table]:
+    megabyte = pa.array(["x" * 2**20])
+    texts = pa.DictionaryArray.from_arrays(pa.array([0] * 4000, pa.int32()), megabyte)
+    one_row = pa.ListArray.from_arrays(pa.array([0, 4000], pa.int32()), texts)
+    return {
+        "one text in all rows": pa.table({"trial_id": texts}),
+        "one text in all places of a list": pa.table({"trial_id": ["a"], "forms": one_row}),
+    }
+
+
+@pytest.mark.parametrize("kind", ["one text in all rows", "one text in all places of a list"])
+def test_kilobytes_that_become_gigabytes_are_a_broken_part(kind: str, local_storage: Storage) -> None:
+    parts = PartFolder(local_storage, PREDICTIONS)
+    pq.write_table(_bombs()[kind].replace_schema_metadata(parts.schema.metadata), sink := pa.BufferOutputStream())
+    content = sink.getvalue()
+    name = stamped("part", 1, content, "parquet")
+    local_storage.write(name, content)
+    assert content.size < 2**18
+    assert len(parts.read()) == len(parts.read(columns=["trial_id", "forms"])) == len(parts.read("a")) == 0
+    local_storage.write(stamped("part", 2, content, "parquet"), content)  # so that there are two to merge
+    parts.compact()
+    assert len(parts.names()) == 2

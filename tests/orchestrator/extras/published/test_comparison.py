@@ -91,16 +91,18 @@ def test_their_spread_enters_where_it_is_published() -> None:
     assert line.replication.high - 0.78 == pytest.approx(2.776 * 0.0186 / 5**0.5, rel=0.01)
 
 
-def test_parameters_are_exact_and_times_are_not_compared() -> None:
+SECONDS = (10.0, 10.4, 9.9)
+
+
+def test_parameters_and_time_saved_have_margins_of_their_own() -> None:
     base = [trial(ewt(n), 0.96, total_params=134_741_770, trainable_params=134_741_770) for n in range(3)]
     counts: dict[str, Any] = {"trainable_params": 120_566_026}
-    comparison = compared("emekaeze_pos", *base, *(trial(ewt(n, freeze=FIRST_2), 0.96, **counts) for n in range(3)))
-    lines = lines_of(comparison, "english")
+    frozen = [trial(ewt(n, freeze=FIRST_2), 0.96, train_s=0.84 * s, **counts) for n, s in enumerate(SECONDS)]
+    lines = on_ewt(*base, *frozen)
     found = {(line.metric, line.freeze.label): line.replication for line in lines}
     assert found["trainable_params", "none"].verdict == "reproduced"
     assert found["saved_params", "first 2"].verdict == "reproduced"
-    assert not [metric for metric, _ in found if metric in ("train_s", "saved_train")]
-    assert "times are not compared" in reasons(comparison)
+    assert found["saved_train", "first 2"].margin == 0.05
     assert {line.ours.std for line in lines if "params" in line.metric} == {None}  # not NaN, which is no JSON
 
 
@@ -110,6 +112,35 @@ def test_a_curve_is_compared_epoch_by_epoch_and_the_best_evaluation_counts_where
     spec = make_spec(task="cola", data=COLA, train_size=100)
     (line,) = lines_of(compared("freezing_bert_glue", trial(spec, 0.7, 0.75, 0.6)), "cola_100")
     assert (line.ours.mean, line.theirs.low, line.theirs.std) == (0.75, 0.724, 0.0234)
+
+
+def saved_train(*trials: Rows) -> Line | None:
+    return next((line for line in on_ewt(*trials) if line.metric == "saved_train"), None)
+
+
+def test_saved_time_is_paired_by_seed_with_the_own_baseline_of_the_device() -> None:
+    base = [trial(ewt(seed), 0.96, train_s=seconds) for seed, seconds in ((1, 10.0), (2, 20.0), (3, 7.0))]
+    frozen = [trial(ewt(seed, freeze=FIRST_2), 0.96, train_s=seconds) for seed, seconds in ((1, 8.0), (2, 12.0))]
+    saved = saved_train(*base, *frozen)
+    assert saved is not None
+    assert (saved.freeze.label, saved.ours.n) == ("first 2", 2)
+    assert saved.ours.mean == pytest.approx(1 - (0.8 * 0.6) ** 0.5)  # the geometric mean of the pairs
+    assert saved_train(trial(ewt(), 0.96), trial(ewt(freeze=FIRST_2), 0.96, device="NVIDIA T4")) is None
+
+
+def test_a_share_of_time_is_judged_on_the_device_of_the_study_only_and_seconds_never() -> None:
+    verdicts = []
+    for device in ("NVIDIA H100", "Tesla T4"):
+        base = [trial(ewt(n), 0.96, train_s=s, device=device) for n, s in enumerate(SECONDS)]
+        ours = [trial(ewt(n, freeze=FIRST_2), 0.96, train_s=0.84 * s, device=device) for n, s in enumerate(SECONDS)]
+        saved = saved_train(*base, *ours)
+        assert saved is not None
+        verdicts.append((saved.replication.verdict, saved.replication.low is None, saved.replication.why))
+    why = "a share of time depends on the device: NVIDIA H100 instead of 1x NVIDIA T4"
+    assert (verdicts[0], verdicts[1][:2]) == (("cannot tell", True, why), ("reproduced", False))
+    found = compared("emekaeze_pos", trial(ewt(), 0.96))
+    assert not [line for line in found.lines if line.metric == "train_s"]
+    assert "times of different hardware" in reasons(found)
 
 
 def test_counts_of_parameters_are_compared_for_the_same_model_only() -> None:
@@ -205,9 +236,9 @@ def test_a_baseline_stands_beside_both_kinds_of_frozen_dropout() -> None:
 
 
 def test_errata_of_shown_numbers_stand_under_the_table() -> None:
-    found = compared("emekaeze_pos", trial(ewt(), 0.96), trial(ewt(freeze=FIRST_2), 0.95))
+    found = compared("emekaeze_pos", trial(ewt(), 0.96), trial(ewt(freeze=FIRST_2), 0.95, train_s=8.0))
     text = words(shown(found))
-    assert "The baseline's time holds an interactive log-in" not in text
+    assert "erratum: The baseline's time holds an interactive log-in" in text
     assert "erratum: One seed (42) and no interval" in text
     assert "erratum: The head of each model is drawn before Trainer sets its seed" in text
     assert "head-only training" not in text

@@ -67,6 +67,13 @@ def test_runs_that_all_end_alike_are_judged_within_the_rounding() -> None:
     assert found.verdict == "reproduced"
 
 
+def test_a_saved_share_is_judged_on_the_log_scale() -> None:
+    found = replication(Runs(4, 0.9, 0.9, 1.5), one(0.9), margin=0.05, is_saving=True)
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low < 0.9 < found.high < 1
+
+
 @pytest.mark.parametrize("wrong", [Runs(0, 0.5, 0.5), OURS])
 def test_no_run_or_no_margin_is_an_error(wrong: Runs) -> None:
     with pytest.raises(ValueError, match="all must be positive"):
