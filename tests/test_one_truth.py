@@ -36,7 +36,7 @@ from orchestrator.extras.published.study import load_study
 from orchestrator.session.tables import cell_tables
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.plans import stored_spec
-from tests.builders import make_spec
+from tests.builders import first_k, make_spec
 from tests.dashboards.stores import Invented, specs, write_store
 from tests.dashboards.views.made import selected
 from tests.examples import each
@@ -195,10 +195,6 @@ def test_how_many_more_seeds_would_decide_is_one_number(tmp_path: Path) -> None:
     assert [each["further_seeds"] for each in json.loads(printed.stdout)] == [answer.further_seeds]
 
 
-RULE = {"strategy": "adaptive", "layers": (), "embeddings": False, "rule": {"name": "gradient_norm"}}
-RULED = [make_spec(freeze=freeze, seed=seed) for freeze in ({}, RULE) for seed in range(5)]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("tolerance", [TOLERANCES[0], TOLERANCES[-1]])
 def test_findings_answers_and_pages_leave_out_the_same_questions(tolerance: float) -> None:
@@ -228,14 +224,18 @@ def is_vacuous(each: Answer) -> bool:
     return each.headline == "Not learned" or "gives up all that was learned" in each.sentence
 
 
+THAWED = [*(make_spec(seed=seed) for seed in range(5))]
+THAWED += [make_spec(freeze=first_k(2), thaw_every=2, seed=seed) for seed in range(5)]
+
+
 @pytest.fixture(scope="module")
-def ruled(tmp_path_factory: pytest.TempPathFactory) -> ResultStore:
-    return write_store(tmp_path_factory.mktemp("ruled") / "store", RULED, Invented(noise=0.001))
+def thawed(tmp_path_factory: pytest.TempPathFactory) -> ResultStore:
+    return write_store(tmp_path_factory.mktemp("thawed") / "store", THAWED, Invented(noise=0.001))
 
 
 def _card(store: ResultStore) -> str:
-    row = next(row for row in store.trials().to_pylist() if row["trial_id"] == RULED[-1].trial_id)
-    return model_card(RULED[-1], row, store, score=row["best_score"], licence="none")
+    row = next(row for row in store.trials().to_pylist() if row["trial_id"] == THAWED[-1].trial_id)
+    return model_card(THAWED[-1], row, store, score=row["best_score"], licence="none")
 
 
 def _answer_card(store: ResultStore) -> str:
@@ -244,7 +244,7 @@ def _answer_card(store: ResultStore) -> str:
     return answers_of_page(selection).answers[0].words.brief
 
 
-_PICKED = f"{RULED[0].trial_id},{RULED[-1].trial_id}"
+_PICKED = f"{THAWED[0].trial_id},{THAWED[-1].trial_id}"
 SAYS_WHAT_IT_FROZE: dict[str, Callable[[ResultStore], str]] = {
     "status": lambda store: CliRunner().invoke(app, ["status", "--store", str(store.root)]).stdout,
     "status --trials": lambda store: CliRunner().invoke(app, ["status", "--trials", "--store", str(store.root)]).stdout,
@@ -253,11 +253,11 @@ SAYS_WHAT_IT_FROZE: dict[str, Callable[[ResultStore], str]] = {
     "answer card": _answer_card,
     "grid of trials": lambda store: str(answer_rows(selected(store), RowsRequest())),
     "comparison": lambda store: prepare_scores(selected(store, f"?trials={_PICKED}")).to_csv(),
-    "page of a trial": lambda store: str(trial_page(selected(store).snapshot, RULED[-1].trial_id, LIGHT)),
+    "page of a trial": lambda store: str(trial_page(selected(store).snapshot, THAWED[-1].trial_id, LIGHT)),
 }
 
 
 @each("surface", SAYS_WHAT_IT_FROZE)
-def test_what_a_rule_froze_is_said_in_the_same_words(ruled: ResultStore, surface: str) -> None:
-    words = " ".join(SAYS_WHAT_IT_FROZE[surface](ruled).split())
-    assert "froze 0 to 4 of 6 layers, 3.2 on average over steps" in words
+def test_what_a_trial_unfroze_is_said_in_the_same_words(thawed: ResultStore, surface: str) -> None:
+    words = " ".join(SAYS_WHAT_IT_FROZE[surface](thawed).split())
+    assert "froze 2 to 1 of 6 layers, 1.6 on average over steps" in words

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any, ParamSpec, TypeVar
+from typing import Annotated, ParamSpec, TypeVar
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from trials.errors import ConfigError, PermafrostError, unknown
-from trials.freeze.strategies import ADAPTIVE, FREEZE_STRATEGIES, LAYERS, frozen_layers, has_depths, possible_depths
+from trials.freeze.strategies import FREEZE_STRATEGIES, LAYERS, frozen_layers, has_depths, possible_depths
 from trials.model_checks.checked_models import check_model
 from trials.plugins.registry import HINT
 from trials.sources.cache import forbidden
@@ -68,16 +68,6 @@ class FreezeDraft(Frozen):
     depth: Annotated[int, Field(ge=-1)] | None = None
     layers: tuple[Annotated[int, Field(ge=0)], ...] | None = None
     embeddings: bool = False
-
-    @model_validator(mode="before")
-    @classmethod
-    def _has_no_rule(cls, given: Any) -> Any:
-        if isinstance(given, dict) and (given.get("strategy") == ADAPTIVE or "rule" in given):
-            raise ValueError(
-                "rules that freeze while training were removed. Compare fixed depths (`first_k`; `goal: choose_depth` "
-                "finds the deepest), or unfreeze by epochs with `thaw_every`."
-            )
-        return given
 
     @field_validator("strategy")
     @classmethod
@@ -235,8 +225,6 @@ class TrialDraft(Recipe):
                 errors.add("max_length", f"{self.max_length} is beyond the {model.n_positions} positions of the model.")
         for key, reason in (*beyond_bounds(self), *(conflicts(self, freeze, model) if freeze and model else ())):
             errors.add(key, reason)
-        if self.optim.embedding_updates == "lazy":
-            errors.add("optim.embedding_updates", "`lazy` was removed. Leave the key out; plain AdamW is left.")
         n_train = data.sizes[0] if data and data.sizes else 0
         if data and self.train_size and self.train_size > n_train:
             text = f"{self.train_size} is larger than the train split, which has {n_train} sentences."

@@ -19,10 +19,8 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from trials.escaping import escaped
 from trials.freeze.strategies import (
-    ADAPTIVE,
     FREEZE_STRATEGIES,
     LAYERS,
-    StoredRule,
     frozen_layers,
     word_at,
 )
@@ -55,16 +53,16 @@ class FreezeSpec(Frozen):
     """Which parts of the encoder keep their pretrained weights.
 
     Attributes:
-        strategy: A registered strategy, e.g. ``first_k``, or ``layers``; ``adaptive`` with a rule.
+        strategy: A registered strategy, e.g. ``first_k``, or ``layers``.
         layers: Indices of the frozen encoder layers, ascending; 0 is next to the embeddings.
         embeddings: Whether the embedding tables are frozen as well.
-        rule: What froze further layers in a trial of an earlier version, which cannot be trained again; else None.
+        rule: Always None: a key that stored specs have.
     """
 
     strategy: str
     layers: tuple[int, ...]
     embeddings: bool
-    rule: StoredRule | None = None
+    rule: None = None
 
     @property
     def depth(self) -> int:
@@ -74,7 +72,7 @@ class FreezeSpec(Frozen):
     @property
     def is_baseline(self) -> bool:
         """Whether nothing is frozen at all."""
-        return not self.layers and not self.embeddings and self.rule is None
+        return not self.layers and not self.embeddings
 
     @property
     def extent(self) -> tuple[int, bool]:
@@ -96,16 +94,13 @@ class FreezeSpec(Frozen):
     def label(self) -> str:
         """A short name for tables: `none`, `first 2`, `layers 0,3`; `+E` where the embeddings are frozen too.
 
-        With a rule: `adaptive (gradient norm)`. Of a plug-in that is not loaded:
-        `layers 2,3 by middle_k (plug-in not loaded)`.
+        Of a plug-in that is not loaded: `layers 2,3 by middle_k (plug-in not loaded)`.
         """
         return self.word + (FROZEN_EMBEDDINGS if self.embeddings and not self.is_embeddings_alone else "")
 
     @property
     def word(self) -> str:
         """The label without the ending for the embeddings."""
-        if self.rule is not None:
-            return f"{ADAPTIVE} ({self.rule.label})"
         if self.is_embeddings_alone:
             return "embeddings"
         if self.strategy in FREEZE_STRATEGIES:
@@ -115,14 +110,14 @@ class FreezeSpec(Frozen):
     @property
     def chooser(self) -> str:
         """What chose the layers, as ` by middle_k (plug-in not loaded)`; empty for what this process knows."""
-        if self.strategy in (*FREEZE_STRATEGIES, LAYERS, ADAPTIVE):
+        if self.strategy in (*FREEZE_STRATEGIES, LAYERS):
             return ""
         return f" by {self.strategy} ({NOT_LOADED})"
 
     @property
     def is_embeddings_alone(self) -> bool:
         """Whether the embedding tables are all that is frozen."""
-        return self.embeddings and not self.layers and self.rule is None
+        return self.embeddings and not self.layers
 
 
 BASELINE = FreezeSpec(strategy="none", layers=(), embeddings=False)  # nothing is frozen
@@ -262,8 +257,7 @@ class OptimSpec(Frozen):
         schedule: The learning rate after the warm-up: ``linear`` decay to zero, or ``constant``.
         layer_decay: Factor of the learning rate from each layer to the one below it, from the head down to the
             embeddings (layer-wise learning-rate decay, as in BEiT); None means one rate for all.
-        embedding_updates: ``dense``. Trials of earlier versions may have ``lazy``, an optimiser that was removed: they
-            are read, but not trained again.
+        embedding_updates: Always ``dense``: a key that stored specs have.
     """
 
     lr: Annotated[float, Field(gt=0)] = 5e-5
@@ -275,7 +269,7 @@ class OptimSpec(Frozen):
     max_grad_norm: Annotated[float, Field(gt=0)] | None = 1.0
     schedule: Literal["linear", "constant"] = "linear"
     layer_decay: Annotated[float, Field(gt=0, lt=1)] | None = None
-    embedding_updates: Literal["dense", "lazy"] = "dense"
+    embedding_updates: Literal["dense"] = "dense"
 
 
 class LoraSpec(Frozen):
@@ -489,8 +483,6 @@ class TrialSpec(Recipe):
             raise ValueError(f"freeze.layers: {list(layers)} is beyond the {self.model.n_layers} layers of the model")
         if list(layers) != sorted(set(layers)):
             raise ValueError(f"freeze.layers: {list(layers)} is not ascending without repeats")
-        if (self.freeze.strategy == ADAPTIVE) != (self.freeze.rule is not None):
-            raise ValueError(f"freeze.rule: it goes together with `strategy: {ADAPTIVE}`")
         if self.freeze.strategy in FREEZE_STRATEGIES:  # a store may hold trials of a plug-in that is not loaded
             with suppress(ValueError):
                 if {*layers} == frozen_layers(self.freeze.strategy, self.model.n_layers, self.freeze.depth):

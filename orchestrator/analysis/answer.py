@@ -21,7 +21,7 @@ from orchestrator.analysis.decide import Decision, Outcome, decide
 from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.analysis.savings import FLOPS, savings
 from orchestrator.analysis.wording import AnswerWords, answer_words, excluded_counts
-from trials.freeze.strategies import ADAPTIVE, FREEZE_STRATEGIES, LAYERS, possible_depths
+from trials.freeze.strategies import FREEZE_STRATEGIES, LAYERS, possible_depths
 from trials.models.family import MODEL_FAMILIES
 from trials.record import MEMORY, TRAINING_COST
 from trials.spec import BASELINE, EMBEDDINGS_ALONE, FreezeSpec, TrialSpec
@@ -406,7 +406,7 @@ def own_training_lines(spec: TrialSpec) -> str:
     architecture that is not registered.
     """
     freeze = spec.freeze
-    if spec.model.family not in MODEL_FAMILIES or freeze.is_baseline or freeze.rule is not None:
+    if spec.model.family not in MODEL_FAMILIES or freeze.is_baseline:
         return ""
     family = MODEL_FAMILIES[spec.model.family]
     names = [*family.embeddings, *family.shared] if freeze.embeddings else []
@@ -432,10 +432,6 @@ def freeze_yaml(freeze: FreezeSpec, n_layers: int) -> str:
 
 
 def _freeze_yaml(freeze: FreezeSpec, n_layers: int) -> str:
-    if freeze.rule is not None:
-        rule = json.dumps(freeze.rule.model_dump(mode="json"))
-        embeddings = ", embeddings: true" if freeze.embeddings else ""
-        return f"{{strategy: {ADAPTIVE}, rule: {rule}{embeddings}}}"
     if freeze.embeddings and not freeze.layers:
         return EMBEDDINGS_ALONE
     strategy = freeze.strategy if freeze.strategy in FREEZE_STRATEGIES else LAYERS  # which any reader can freeze

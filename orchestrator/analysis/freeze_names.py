@@ -6,7 +6,7 @@ Both are made from a `FreezeSpec`, which every frame of trials and every table o
 `freeze_spec`. A column of a table for people holds `FreezeName`s: text, to which each kind of table adds the strip in
 its own way.
 
-Of gradual unfreezing, or a rule of an earlier version: `froze 0 to 4 of 6 layers, 3.2 on average over steps`.
+Of gradual unfreezing: `froze 4 to 0 of 6 layers, 2.4 on average over steps`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from orchestrator.config.quantities import amount
 from trials.escaping import escaped
-from trials.freeze.strategies import ADAPTIVE, LAYERS, look_of
+from trials.freeze.strategies import LAYERS, look_of
 from trials.spec import FreezeSpec, TrialSpec
 
 if TYPE_CHECKING:  # `status --trials` needs no pandas
@@ -57,7 +57,7 @@ def freeze_name(freeze: FreezeSpec, n_layers: int) -> str:
 
 def _word(freeze: FreezeSpec, n_layers: int) -> str:
     """Its name without the embeddings."""
-    if n_layers and freeze.rule is None and freeze.depth == n_layers:
+    if n_layers and freeze.depth == n_layers:
         return ALL  # `first 6` and `last 6` of six layers freeze the same
     if freeze.layers and (freeze.strategy == LAYERS or freeze.chooser):
         return escaped(_counted(freeze.layers) + freeze.chooser)
@@ -71,16 +71,16 @@ def strip_and_word(freeze: FreezeSpec, n_layers: int) -> str:
 
 
 def layer_strip(freeze: FreezeSpec, n_layers: int) -> str:
-    """`■ ■■□□□□`; empty for a rule, and for an encoder with no known number of layers or more than `MOST_LAYERS`."""
-    if freeze.rule is not None or not 0 < n_layers <= MOST_LAYERS:
+    """`■ ■■□□□□`; empty for an encoder with no known number of layers or more than `MOST_LAYERS`."""
+    if not 0 < n_layers <= MOST_LAYERS:
         return ""
     layers = "".join(FROZEN if layer in freeze.layers else TRAINED for layer in range(n_layers))
     return f"{FROZEN if freeze.embeddings else TRAINED} {layers}"
 
 
 def strip_in_words(freeze: FreezeSpec, n_layers: int) -> str:
-    """Text for screen readers, `layers 1 to 2 of 6 and the embeddings frozen`; for a rule, its label."""
-    if freeze.rule is not None or not n_layers:
+    """Text for screen readers, `layers 1 to 2 of 6 and the embeddings frozen`; the label where `n_layers` is 0."""
+    if not n_layers:
         return freeze.label
     if freeze.depth == n_layers:
         layers = f"all {n_layers} layers"
@@ -99,8 +99,6 @@ def parts(freeze: FreezeSpec, n_layers: int | None = None) -> str:
     strategy freezes.
     """
     embeddings = " and the embeddings" if freeze.embeddings else ""
-    if freeze.rule is not None:
-        return f"layers while training (rule: {freeze.rule.label}){embeddings}"
     if n_layers and freeze.depth == n_layers:
         return f"all {n_layers} layers{embeddings}"
     if freeze.is_embeddings_alone:
@@ -131,12 +129,12 @@ def dropout_sentence(with_dropout: bool) -> str:
 
 
 _MEASURED = ["frozen_layers", "mean_frozen_layers"]
-_COLUMNS = ["strategy", "depth", "n_layers", *_MEASURED]
+_COLUMNS = ["depth", "n_layers", *_MEASURED]
 
 
 def freeze_changes(spec: TrialSpec, row: dict[str, Any]) -> str:
     """What a trial froze, by its row of the store; empty if that never changed, or was not recorded."""
-    planned = {"strategy": spec.freeze.strategy, "depth": spec.freeze.depth, "n_layers": spec.model.n_layers}
+    planned = {"depth": spec.freeze.depth, "n_layers": spec.model.n_layers}
     return _words([planned | {name: row[name] for name in _MEASURED}])
 
 
@@ -151,7 +149,7 @@ def freeze_changes_by(frame: pd.DataFrame, key: str) -> dict[str, str]:
         return {}
     frame = frame[[key, *_COLUMNS]]
     ended = frame["frozen_layers"]
-    changing = frame[ended.notna() & ((frame["strategy"] == ADAPTIVE) | (ended != frame["depth"]))]
+    changing = frame[ended.notna() & (ended != frame["depth"])]
     rows: dict[str, list[dict[str, Any]]] = {}
     for row in changing.to_dict("records"):
         rows.setdefault(row[key], []).append(row)
@@ -164,10 +162,8 @@ def _words(rows: Sequence[dict[str, Any]]) -> str:
     ends, means = (
         [row[name] for row in rows if row[name] is not None and row[name] == row[name]] for name in _MEASURED
     )
-    if not ends or (rows[0]["strategy"] != ADAPTIVE and {*ends} == {first}):
+    if {*ends} <= {first}:
         return ""
-    if {*ends} == {first}:
-        return f"froze {first:g} of {n_layers} layers throughout"
     text = f"froze {first:g} to {max(ends, key=lambda end: abs(end - first)):g} of {n_layers} layers"
     if len({*ends}) > 1:
         text += f" ({min(ends):g} to {max(ends):g} at the end)"

@@ -118,7 +118,7 @@ def _trial(number: int, spec: TrialSpec, state: str, made: Invented) -> dict[str
     shared, own = _rng("seed", spec.seed, spec.train_size), _rng("own", spec.trial_id)
     score = made.score(spec) + made.noise * float(shared.standard_normal() + own.standard_normal() / 3)
     score = float(np.clip(score, 0.0, 1.0))
-    ended = 4 if spec.freeze.rule else spec.freeze.depth
+    ended = spec.freeze.depth // (2 if spec.thaw_every else 1)
     learning = N_LAYERS * (spec.model.n_layers - ended) / spec.model.n_layers
     trainable = int(learning * LAYER_PARAMS) + HEAD_PARAMS + (0 if spec.freeze.embeddings else EMBEDDING_PARAMS)
     done = state == "completed"
@@ -143,7 +143,7 @@ def _trial(number: int, spec: TrialSpec, state: str, made: Invented) -> dict[str
         "train_s": speed,
         "eval_s": 0.3 * speed,
         "frozen_layers": ended,
-        "mean_frozen_layers": 3.2 if spec.freeze.rule else ended,
+        "mean_frozen_layers": 1.6 if spec.thaw_every else ended,
         "training_flops": 1e9 * spec.train_size * (1 + learning),
         "peak_memory_bytes": int(4e8 + 12 * trainable),
         "device": made.device(spec),

@@ -12,9 +12,8 @@ from tests.builders import merged, write_tagged_treebank
 from tests.examples import each
 from tests.trials.conftest import CPU, TrialMaker, numbers, records_of
 from trials.cache.encoding import encode_for
-from trials.errors import DivergedError, RefusedError
+from trials.errors import DivergedError
 from trials.run import run_trial
-from trials.spec import FreezeSpec, TrialSpec
 from trials.training.new_training import new_model, train_subset
 
 # A change of every field, and nothing else, for `test_every_field_...`; dotted as in a sweep.
@@ -125,23 +124,6 @@ def test_test_is_scored_once_at_the_end_with_the_weights_of_the_best_dev_score(
 def test_a_loss_that_is_no_number_ends_the_trial_as_diverged(make_trial: TrialMaker) -> None:
     with pytest.raises(DivergedError, match=r"training loss is (nan|inf) at step \d+; lower optim.lr"):
         records_of(make_trial(optim={"lr": 1e30}))
-
-
-def test_a_trial_with_the_optimiser_that_was_removed_is_refused_and_keeps_its_id(make_trial: TrialMaker) -> None:
-    spec = make_trial(optim={"epochs": 1})
-    old = spec.model_copy(update={"optim": spec.optim.model_copy(update={"embedding_updates": "lazy"})})
-    assert TrialSpec.model_validate(old.model_dump()).trial_id != spec.trial_id
-    with pytest.raises(RefusedError, match="`lazy` was removed"):
-        next(run_trial(old, device=CPU))
-
-
-def test_a_trial_with_a_rule_that_was_removed_is_refused(make_trial: TrialMaker) -> None:
-    rule = FreezeSpec.model_validate(
-        {"strategy": "adaptive", "layers": (), "embeddings": False, "rule": {"name": "plasticity", "window": 4}}
-    )
-    old = make_trial().model_copy(update={"freeze": rule})
-    with pytest.raises(RefusedError, match=r"freeze\.rule: rules were removed\. The trial can be read"):
-        next(run_trial(old, device=CPU))
 
 
 def test_the_reports_say_which_document_each_sentence_is_from(make_trial: TrialMaker, tmp_path: Path) -> None:

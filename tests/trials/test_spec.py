@@ -38,7 +38,6 @@ OTHER: dict[str, Any] = {
     "optim.max_grad_norm": 2.0,
     "optim.schedule": "constant",
     "optim.layer_decay": 0.9,
-    "optim.embedding_updates": "lazy",
     "batching": "length",
     "score": "macro_f1",
     "subset_seed": 1,
@@ -73,15 +72,16 @@ OTHER: dict[str, Any] = {
     "freeze.strategy": "layers",
     "freeze.layers": (0,),
     "freeze.embeddings": False,
-    "freeze.rule": {"name": "gradient_norm"},
 }
 NO_IDENTITY = {
     "data.name", "data.train", "data.dev", "data.test", "data.mismatched", "data.source", "data.sizes", "data.notes",
     "data.documents",
     "model.name",
     "model.path", "model.source", "freeze.strategy",
-    "optim.embedding_updates",  # as the embeddings of `FULL` never learn
 }  # fmt: skip
+
+
+CONSTANT = {"data.fold", "optim.embedding_updates", "freeze.rule"}  # here, or in every spec
 
 
 def fields(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
@@ -99,8 +99,6 @@ def changed(name: str) -> TrialSpec:
     part, _, key = name.rpartition(".")
     content = FULL.model_dump()
     (content[part] if part else content)[key] = OTHER[name]
-    if name == "freeze.rule":  # it has a strategy of its own
-        content["freeze"] |= {"strategy": "adaptive"}
     return TrialSpec.model_validate(content)
 
 
@@ -111,7 +109,7 @@ def test_names_paths_and_what_cannot_matter_are_no_part_of_the_identity(name: st
 
 
 def test_everything_else_is_part_of_the_identity_and_of_a_cell_everything_but_the_seeds() -> None:
-    others = {name: changed(name) for name in fields(TrialSpec) if name not in NO_IDENTITY | {"data.fold"}}
+    others = {name: changed(name) for name in fields(TrialSpec) if name not in NO_IDENTITY | CONSTANT}
     assert [name for name, spec in others.items() if spec.trial_id == FULL.trial_id] == []
     assert {name for name, spec in others.items() if spec.cell_id == FULL.cell_id} == SEEDS
 
@@ -192,8 +190,6 @@ def test_a_freeze_has_a_short_label(strategy: str, layers: tuple[int, ...], embe
         ({"strategy": "layers", "layers": (1, 1)}, "[1, 1] is not ascending without repeats"),
         ({"strategy": "first_k", "layers": (1, 2)}, "[1, 2] is not what first_k freezes"),
         ({"strategy": "none", "layers": (0,)}, "[0] is not what none freezes"),
-        ({"strategy": "adaptive", "layers": ()}, "goes together"),
-        ({"strategy": "first_k", "layers": (0,), "rule": {"name": "plasticity"}}, "goes together"),
     ],
 )
 def test_layers_that_the_strategy_or_the_model_does_not_have_are_refused(freeze: dict[str, Any], message: str) -> None:
@@ -227,21 +223,6 @@ def test_a_field_that_came_later_is_left_out_of_the_identity_where_it_changes_no
     assert older == FULL
     assert name not in (FULL.identity()[part] if part else FULL.identity())
     assert older.trial_id == FULL.trial_id
-
-
-@each(
-    "rule, label, trial_id",
-    [
-        ({"name": "gradient_norm", "intervals": 10, "percentile": 50.0}, "gradient norm", "711fa03f47d963b9"),
-        ({"name": "schedule", "depths": [0, 2, 4]}, "schedule, depths 0-2-4", "b78814724e836bcc"),
-        ({"name": "half_time", "trained": 2}, "half time, trained 2", "93c367fd45e84010"),
-    ],
-)
-def test_a_stored_trial_with_a_rule_keeps_its_id_and_its_label(rule: dict[str, Any], label: str, trial_id: str) -> None:
-    freeze = {"strategy": "adaptive", "layers": (), "embeddings": False, "rule": rule}
-    spec = TrialSpec.model_validate_json(make_spec(freeze=freeze).model_dump_json())
-    assert spec.trial_id == trial_id  # as of the version that trained it
-    assert spec.freeze.label == f"adaptive ({label})"
 
 
 # --- The seeds of a trial and the integer that pairs trials by them.

@@ -11,9 +11,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
-
-from pydantic import BaseModel, ConfigDict
 
 from trials.errors import reason
 from trials.plugins.registry import Registry
@@ -21,13 +18,8 @@ from trials.plugins.registry import Registry
 FreezeStrategy = Callable[[int, int], frozenset[int]]
 
 LAYERS = "layers"  # an explicit list of layers instead of a rule
-ADAPTIVE = "adaptive"  # strategy of trials in earlier stores, whose rule froze layers while they trained
 
-FREEZE_STRATEGIES: Registry[FreezeStrategy] = Registry("freeze strategy", reserved=(LAYERS, ADAPTIVE))
-_USUAL: dict[str, dict[str, float]] = {
-    "gradient_norm": {"intervals": 10, "percentile": 50},
-    "plasticity": {"intervals": 20, "window": 3, "tolerance": 0.2, "patience": 2},
-}
+FREEZE_STRATEGIES: Registry[FreezeStrategy] = Registry("freeze strategy", reserved=(LAYERS,))
 TEXT_COLOUR = "text"  # the attribute of a look that is the colour of a figure's text
 _LOOK = "permafrost_look"
 _MODELS_TO = 24  # layers: a strategy with one depth in each of these models has no depth in its label
@@ -154,34 +146,3 @@ def possible_depths(strategy: str, n_layers: int) -> list[int]:
             frozen_layers(strategy, n_layers, depth)
             possible.append(depth)
     return possible
-
-
-def is_nested(strategy: str, n_layers: int) -> bool:
-    """Whether each depth of a strategy freezes all that a smaller one does; False for one that is not registered."""
-    if strategy not in FREEZE_STRATEGIES:
-        return False
-    sets = [frozen_layers(strategy, n_layers, depth) for depth in possible_depths(strategy, n_layers)]
-    return all(less <= more for less, more in pairwise(sets))
-
-
-class StoredRule(BaseModel):
-    """A rule that froze layers while a trial trained, which is only shown: its name and parameters, part of the
-    identity of its trial.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="allow", allow_inf_nan=False)
-
-    name: str
-
-    @property
-    def label(self) -> str:
-        """`gradient norm`; with the parameters that were not the default, `gradient norm, percentile 75`."""
-        usual = _USUAL.get(self.name, {})
-        own = {key: value for key, value in (self.model_extra or {}).items() if usual.get(key) != value}
-        return ", ".join([self.name.replace("_", " "), *(f"{key} {_in_label(value)}" for key, value in own.items())])
-
-
-def _in_label(value: object) -> str:
-    if isinstance(value, list):
-        return "-".join(map(str, value))
-    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -18,7 +18,6 @@ from trials.spec import FreezeSpec, TrialSpec, evaluation_steps, steps_an_epoch
 def shape_key(spec: TrialSpec) -> str:
     """The shape of a trial: everything that decides the time of a step, so not the number of steps."""
     frozen = [spec.freeze.layers, spec.freeze.embeddings, spec.thaw_every, cached_depth(spec), spec.frozen_dropout]
-    frozen += [] if spec.freeze.rule is None else [spec.freeze.rule.model_dump(mode="json")]
     optim = [spec.optim.batch_size, spec.batching, spec.optim.embedding_updates]
     return _digest([group_key(spec), spec.precision, *frozen, *optim, spec.lora.model_dump() if spec.lora else None])
 

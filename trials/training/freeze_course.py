@@ -10,7 +10,6 @@ from collections.abc import Callable
 
 from torch import nn
 
-from trials.errors import RefusedError
 from trials.models.family import Parts
 from trials.spec import FreezeSpec, TrialSpec, steps_an_epoch
 from trials.training.batching import collate
@@ -48,9 +47,6 @@ class FreezeSchedule:
     """
 
     def __init__(self, spec: TrialSpec, training: Training) -> None:
-        """Raises RefusedError for a trial of an earlier version, whose freezing rule is gone."""
-        if spec.freeze.rule is not None:
-            raise RefusedError("freeze.rule: rules were removed. The trial can be read, but not trained again.")
         self._spec, self._training = spec, training
         self._stage = steps_an_epoch(spec) * (spec.thaw_every or spec.optim.epochs)  # steps between two turns
         self.trainable_params = training.loaded.trainable_params()

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch.nn.functional import cross_entropy
 
-from trials.errors import DivergedError, RefusedError, is_out_of_memory
+from trials.errors import DivergedError, is_out_of_memory
 from trials.models.family import StepMode, is_norm
 from trials.models.load import LoadedModel
 from trials.spec import OptimSpec
@@ -29,12 +29,7 @@ def new_optimizer(loaded: LoadedModel, optim: OptimSpec, *, capturable: bool = F
     """AdamW over the trained parameters, without decay on biases and norms, with the learning rates of each part.
 
     `capturable`: steps may be recorded as CUDA graphs; the learning rates are tensors that a recorded step reads.
-
-    Raises:
-        RefusedError: A trial of an earlier version, whose optimiser is gone.
     """
-    if optim.embedding_updates == "lazy":
-        raise RefusedError("optim.embedding_updates: `lazy` was removed. The trial can be read, but not trained again.")
     # By identity: tied weights stand under two names and are one parameter with one rate.
     rates = {id(p): rate for modules, rate in part_rates(loaded, optim) for m in modules for p in m.parameters()}
     groups: dict[tuple[float, bool], list[torch.nn.Parameter]] = {}

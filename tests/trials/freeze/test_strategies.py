@@ -14,7 +14,6 @@ from trials.draft import DraftError, FreezeDraft
 from trials.freeze.strategies import (
     FREEZE_STRATEGIES,
     FreezeStrategy,
-    is_nested,
     possible_depths,
 )
 from trials.spec import FreezeSpec
@@ -72,14 +71,6 @@ def test_the_depths_that_freeze_exactly_so_many_layers_are_listed(
     with pytest.raises(DraftError) as error:
         frozen("own", strategy, depth)
     assert str(error.value).endswith(why)
-
-
-def test_sets_that_do_not_hold_each_other_are_no_chain() -> None:
-    FREEZE_STRATEGIES.register("ends")(outer)
-    FREEZE_STRATEGIES.register("spread")(spread)
-    assert [is_nested(name, 6) for name in ("first_k", "last_k", "ends", "spread", "unheard of")] == [
-        True, True, True, False, False,
-    ]  # fmt: skip
 
 
 # --- Properties of every registered freeze strategy, and what each of them means.
