@@ -16,7 +16,6 @@ from orchestrator.api.planned_question import BEST, PlannedQuestion, export_fold
 from orchestrator.api.training import train
 from orchestrator.config.notebook import CONSOLE, ShownInCell, notebook_output
 from orchestrator.own_data.choose_options import ChooseOptions
-from orchestrator.session.bounds import Bounds
 from orchestrator.session.launch_loop import Launch
 from orchestrator.session.outcome import Ended, Outcome, trials_of
 from orchestrator.store import ResultStore
@@ -82,7 +81,7 @@ def choose(options: ChooseOptions | str = "", **others: Any) -> Choice:
     parsed_options = _options(options, others)
     launch, folder = _begun(parsed_options)
     planned = plan_question(parsed_options, folder, launch)
-    launch = launch.with_hours(planned.options.max_hours)
+    launch = replace(launch, max_hours=planned.options.max_hours)
     say_plan(planned, launch)
     if parsed_options.dry_run:
         return Choice(Answers(), planned.path, plan=planned.plan, forecast=planned.forecast)
@@ -93,7 +92,7 @@ def choose(options: ChooseOptions | str = "", **others: Any) -> Choice:
 def _begun(options: ChooseOptions) -> tuple[Launch, Path]:
     """Where and until when it runs, and the folder of its sweep files; options are checked before data are read."""
     where = find_cluster(options.cluster, cpus=options.cpus, gpus=options.gpus)
-    launch = Launch.begin(where, Bounds(hours=options.max_hours), options.store, CONSOLE)
+    launch = Launch.begin(where, options.store, CONSOLE, max_hours=options.max_hours)
     folder = _folder(options, launch.results)
     options.check()
     if options.rates is not None:

@@ -15,7 +15,6 @@ from orchestrator.config.console import DEFAULT_STORE
 from orchestrator.config.notebook import CONSOLE, ShownInCell, notebook_output
 from orchestrator.config.quantities import amount, duration
 from orchestrator.config.yaml_document import Document
-from orchestrator.session.bounds import Bounds
 from orchestrator.session.launch_loop import Launch
 from orchestrator.session.outcome import Ended, Outcome, trials_of
 from orchestrator.session.tables import plan_lines
@@ -33,29 +32,15 @@ SweepLike = SweepSpec | Mapping[str, Any] | Path | str
 
 
 @dataclass(frozen=True, repr=False)
-class Launched(ShownInCell):
-    """A launch that has ended; its rows are in the store.
+class Launched(ShownInCell, Ended):
+    """A launch that has ended, with the store that has its rows."""
 
-    Attributes:
-        plan: What it was to do.
-        outcome: Its trials, counted.
-        exit_code: As of `permafrost launch`: 0 complete, 1 some failed, 130 interrupted, 143 terminated or at a limit.
-        found: What a search or a goal found, in lines.
-        store: The store.
-        stopped: Why it stopped early, and what is left; None if it did not. The same call goes on from there.
-    """
-
-    plan: Plan
-    outcome: Outcome
-    exit_code: int
-    found: tuple[str, ...]
     store: ResultStore
-    stopped: str | None = None
 
     @classmethod
     def of(cls, ended: Ended, store: ResultStore) -> Launched:
         """What a launch came to, from its end."""
-        return cls(ended.plan, ended.outcome, ended.exit_code, ended.found, store, ended.stopped)
+        return cls(**vars(ended), store=store)
 
     @property
     def trials(self) -> list[TrialSpec]:
@@ -143,7 +128,7 @@ def plan(
         ConfigError: All errors of the sweep, each with its key.
         StoreError: The store cannot be read.
     """
-    launch = Launch.begin(find_cluster(cluster, cpus=cpus, gpus=gpus), Bounds(), store, CONSOLE)
+    launch = Launch.begin(find_cluster(cluster, cpus=cpus, gpus=gpus), store, CONSOLE)
     with launch.lookup(offline=offline) as lookup:
         return Planned.of(launch.plan(*declared_by(sweep), lookup), launch.results, launch.where)
 
@@ -180,8 +165,8 @@ def launch(
         RefusedError: Another driver runs this sweep.
         StoreError: The store cannot be read or written.
     """
-    bounds = Bounds(max_hours, max_trials)
-    launch = Launch.begin(find_cluster(cluster, cpus=cpus, gpus=gpus), bounds, store, CONSOLE)
+    where = find_cluster(cluster, cpus=cpus, gpus=gpus)
+    launch = Launch.begin(where, store, CONSOLE, max_hours=max_hours, max_trials=max_trials)
     with launch.lookup(offline=offline) as lookup:
         plan = launch.plan(*declared_by(sweep), lookup)
     with launch.run(plan) as ended:

@@ -128,7 +128,7 @@ class TimeBudget:
             timed, why = self._as_before(kept, question), "as before"
         else:
             options, timed = self._part_that_fits(options, replace(question, seeds=FEWEST_SEEDS))
-            budget = self if options.max_hours == self.launch.bounds.hours else self._with_hours(options.max_hours)
+            budget = self if options.max_hours == self.launch.max_hours else self._with_hours(options.max_hours)
             timed, why = budget._with_seeds_that_fit(timed)
         seeds = amount(timed.question.seeds, "seed")
         first = f"; a first answer after about {duration(timed.first_s)}" if timed.first_s else ""
@@ -144,7 +144,7 @@ class TimeBudget:
         return SPARE * max(self.launch.time_left, 1.0)
 
     def _with_hours(self, hours: float) -> TimeBudget:
-        return replace(self, launch=self.launch.with_hours(hours))
+        return replace(self, launch=replace(self.launch, max_hours=hours))
 
     def _timed(self, question: Question) -> TimedPlan:
         from orchestrator.forecast.forecast import forecast_of
@@ -160,7 +160,7 @@ class TimeBudget:
 
     def _as_before(self, kept: SweepFile, question: Question) -> TimedPlan:
         """The question as its file has it, or all of it, where a part was taken for less time than there is now."""
-        question, say, hours = _with_trials(question, self.lookup, kept), self.launch.say, self.launch.bounds.hours
+        question, say, hours = _with_trials(question, self.lookup, kept), self.launch.say, self.launch.max_hours
         kept_size, part = question.train_size, question.part
         if part is not None and hours is not None and hours > part.given:
             of_all = question if kept_size is None else sized(question, self.lookup, None)
@@ -213,7 +213,7 @@ class TimeBudget:
         """The question with what its baseline took to learn, in the time that is left. Its seeds stay, as losses were
         seen, and so does train, on which it was seen to learn: where a first answer does not fit, two depths run.
         """
-        timed, hours = self._timed(question), self.launch.bounds.hours
+        timed, hours = self._timed(question), self.launch.max_hours
         if not timed.fits(self.left) and not question.depths:
             assert timed.first_s is not None
             assert hours is not None
@@ -233,7 +233,7 @@ class TimeBudget:
         seeds = SEEDS if n is None else seeds_that_fit(n)
         why = "as nothing is known yet of how long a trial takes"
         if n is not None:
-            why = f"as {amount(n, 'trial')} {'fits' if n == 1 else 'fit'} --max-hours {self.launch.bounds.hours:g}"
+            why = f"as {amount(n, 'trial')} {'fits' if n == 1 else 'fit'} --max-hours {self.launch.max_hours:g}"
         if seeds != timed.question.seeds:
             timed = self._timed(replace(timed.question, seeds=seeds))
         return timed, why
@@ -312,11 +312,11 @@ def plan_question(options: ChooseOptions, folder: Path, launch: Launch) -> Plann
         question, pilots = question_about(options), Pilots(launch.say, PILOTS)  # each shape is timed once
         _refuse_files(options, folder, question)
         options, timed = TimeBudget(folder, launch, lookup, pilots).fit(options, question)
-        launch = launch.with_hours(options.max_hours)
+        launch = replace(launch, max_hours=options.max_hours)
         if (changed := _agreed(options, timed.question, folder, launch.say)) != options:
             _refuse_files(changed, folder, question)
             options, timed = TimeBudget(folder, launch, lookup, pilots).fit(changed, question_about(changed))
-            launch = launch.with_hours(options.max_hours)
+            launch = replace(launch, max_hours=options.max_hours)
         question, plan = timed.question, timed.plan
         path = folder / f"{question.name}.yaml"
         kept = SweepFile(path)

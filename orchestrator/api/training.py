@@ -16,7 +16,6 @@ from orchestrator.api.model_export import export_model, refuse_folder
 from orchestrator.config.console import DEFAULT_STORE
 from orchestrator.config.notebook import CONSOLE, ShownInCell, notebook_output
 from orchestrator.config.quantities import points
-from orchestrator.session.bounds import Bounds
 from orchestrator.session.launch_loop import Launch
 from orchestrator.session.outcome import Outcome
 from orchestrator.store import open_store
@@ -122,7 +121,7 @@ def train(
     if seeds < 1:
         raise ConfigError(f"--seeds {seeds}: must be 1 or more.")
     refuse_folder(folder)
-    launch = Launch(where, Bounds(), open_store(store), CONSOLE)
+    launch = Launch(where, open_store(store), CONSOLE)
     declared = chosen_sweep(launch.results, sweep, compares=True)
     chosen = _chosen_trials(launch, declared, tolerance, freeze)
     spec = _on_all_of_train(chosen[0], with_dev=with_dev)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import getpass
-import json
 import os
 import re
 import socket
@@ -17,12 +16,15 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Self
+from typing import Annotated, Self
+
+from pydantic import Field, ValidationError
 
 from orchestrator.storage.storage import Storage
 from trials.errors import StoreError
+from trials.spec import Frozen
 
 DRIVERS = "drivers"  # the folder
 STALE_S = 60.0  # six heartbeats: storage may be unavailable for a while
@@ -72,8 +74,10 @@ class Timing:
 TIMING = Timing()
 
 
-@dataclass(frozen=True)
-class Holder:
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class Holder(Frozen):
     """A process that works on a store: the driver of a sweep.
 
     Attributes:
@@ -86,34 +90,26 @@ class Holder:
 
     host: str
     user: str
-    pid: int
+    pid: int = Field(strict=True, gt=0, lt=2**31)
     since: str
     alive: str
     ray: str = ""
     sweep: str = ""
-    likely: float | None = 1.0
-    most: float = 1.0
-
-    def __post_init__(self) -> None:
-        if not all(type(text) is str for text in (self.host, self.user, self.since, self.alive, self.ray, self.sweep)):
-            raise ValueError("all but its pid and shares must be text")
-        if type(self.pid) is not int or not 0 < self.pid < 2**31:
-            raise ValueError(f"pid {self.pid!r}: must be a process id")
-        if not 0 <= (1.0 if self.likely is None else self.likely) <= 1 or not 0 <= self.most <= 1:
-            raise ValueError(f"likely {self.likely!r}, most {self.most!r}: must be shares")
+    likely: Share | None = 1.0
+    most: Share = 1.0
 
     def __str__(self) -> str:
         return f"{self.user}@{self.host} (process {self.pid})"
 
     def as_json(self) -> bytes:
         """The content of the presence file, with the current time as the time of the last heartbeat."""
-        return (json.dumps(asdict(replace(self, alive=_utc_now())), indent=1) + "\n").encode()
+        return (self.model_copy(update={"alive": _utc_now()}).model_dump_json(indent=1) + "\n").encode()
 
 
 def this_process(sweep: str = "") -> Holder:
     """The process that calls this, as the driver of a sweep."""
     now = _utc_now()
-    return Holder(socket.gethostname(), _user(), os.getpid(), now, now, sweep=sweep)
+    return Holder(host=socket.gethostname(), user=_user(), pid=os.getpid(), since=now, alive=now, sweep=sweep)
 
 
 def _user() -> str:
@@ -143,8 +139,8 @@ def present(folder: Storage) -> dict[str, list[str]]:
 def holder_of(folder: Storage, name: str) -> Holder | None:
     """The process whose object this is; None if it no longer exists, or cannot be understood. Raises StoreError."""
     try:
-        return Holder(**json.loads(folder.read(name).decode("utf-8")))
-    except (FileNotFoundError, ValueError, TypeError, RecursionError):
+        return Holder.model_validate_json(folder.read(name))
+    except (FileNotFoundError, ValidationError):
         return None
     except OSError as error:
         raise StoreError(f"{folder}/{name}: cannot be read ({error}).") from error
@@ -264,7 +260,7 @@ class Membership:
 
     def announce(self, **news: str | float | None) -> None:
         """Publish the address of this driver's Ray dashboard, or what it is likely to run, with the next heartbeat."""
-        self._me = replace(self._me, **news)  # type: ignore[arg-type]  # fields of a Holder
+        self._me = self._me.model_copy(update=news)
 
     def __enter__(self) -> Self:
         try:

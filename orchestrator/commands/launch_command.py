@@ -18,10 +18,9 @@ from orchestrator.commands.shown_answers import show_answers
 from orchestrator.config import options
 from orchestrator.config.command_line import configs_folder
 from orchestrator.config.console import errors_as_exit_codes, say, sibling_command, stderr, stdout, typed_command
-from orchestrator.config.quantities import amount
+from orchestrator.config.quantities import HOUR, amount, duration
 from orchestrator.forecast.forecast import forecast_of
 from orchestrator.forecast.pilot import Pilots
-from orchestrator.session.bounds import Bounds, limit_note
 from orchestrator.session.launch_loop import Launch
 from orchestrator.session.outcome import Ended, outcome_of
 from orchestrator.session.tables import failure_table, plan_lines
@@ -67,9 +66,9 @@ def launch(
     143 terminated or at a limit.
     """
     with errors_as_exit_codes():
-        where, bounds = find_cluster(cluster, cpus=cpus, gpus=gpus), Bounds(max_hours, max_trials)
+        where = find_cluster(cluster, cpus=cpus, gpus=gpus)
         declared, document = load_sweep(sweep, settings or [])
-        launched = Launch.begin(where, bounds, store, stderr)
+        launched = Launch.begin(where, store, stderr, max_hours=max_hours, max_trials=max_trials)
         with launched.lookup(offline=offline) as lookup:
             plan = launched.plan(declared, document, lookup)
         code = _launch(launched, plan, pilot=pilot, dry_run=dry_run, as_json=as_json)
@@ -103,8 +102,10 @@ def _show_forecast(plan: Plan, launch: Launch, *, pilot: bool, whole: bool) -> N
             stderr.print(part)
     elif forecast.wall_s is not None:
         say(forecast.line)
-    if note := limit_note(launch.bounds, forecast):
-        say(f"note    {note}")
+    longest_s = max(forecast.seconds.values(), default=0.0)
+    if launch.max_hours is not None and launch.max_hours * HOUR < longest_s:
+        longest = f"the forecast for the longest trial, {duration(longest_s)}"
+        say(f"note    --max-hours {launch.max_hours:g} is less than {longest}.")
 
 
 def _show_done(done: Launched) -> None:

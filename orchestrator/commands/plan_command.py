@@ -21,7 +21,6 @@ from orchestrator.config.console import errors_as_exit_codes, say, stderr, stdou
 from orchestrator.config.quantities import amount
 from orchestrator.forecast.forecast import Forecast, forecast_of
 from orchestrator.forecast.pilot import Pilots
-from orchestrator.session.bounds import Bounds
 from orchestrator.session.launch_loop import Launch
 from orchestrator.session.tables import ITEMS, plan_lines
 from orchestrator.sweeps.cluster_spec import ClusterSpec, device_line, find_cluster
@@ -63,7 +62,7 @@ def plan(
     with errors_as_exit_codes():
         where = find_cluster(cluster, cpus=cpus, gpus=gpus)
         declared, document = load_sweep(sweep, settings or [])
-        launch, fetched = Launch.begin(where, Bounds(), store, stderr), dict[str, None]()
+        launch, fetched = Launch.begin(where, store, stderr), dict[str, None]()
         try:
             with launch.lookup(offline=offline, fetched=lambda name: fetched.update({name: None})) as lookup:
                 ahead = launch.plan(declared, document, lookup)

@@ -17,7 +17,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol
 
 from orchestrator.execution.stop_request import StopRequest
 from orchestrator.execution.trial_queue import Attempt
@@ -125,17 +124,12 @@ class Job:
     desert: Callable[[Exception], None]
 
 
-class MakesEngine(Protocol):
-    """An engine for a job, which lasts as long as the block."""
+MakesEngine = Callable[[Job], AbstractContextManager[Engine]]
+"""Makes an engine for a job, which lasts as long as the block.
 
-    def __call__(self, job: Job) -> AbstractContextManager[Engine]:
-        """Make it.
-
-        Raises:
-            ConfigError: What it needs is not there.
-            EngineStartError: It does not start on this machine.
-        """
-        ...
-
+Raises:
+    ConfigError: What it needs is not there.
+    EngineStartError: It does not start on this machine.
+"""
 
 ENGINES: Registry[MakesEngine] = Registry("engine")

@@ -50,15 +50,20 @@ class StopRequest:
             return 128 + self.signal
         return 1 if self.asker is None and self.bound is None else 128 + signal.SIGTERM
 
-    def ended(self, *, all_ran: bool) -> None:
-        """Note that no trial runs any more. If `all_ran`, none is left to run, so a request to stop changed nothing."""
-        self.signals.on_trials_end()
-        self.settle(all_ran=all_ran)
+    def settle(self, *, all_ran: bool, left: int, max_trials: int | None) -> None:
+        """Settle why trials stopped: no request counts if all ran, and no limit if `left` is 0.
 
-    def settle(self, *, all_ran: bool) -> None:
-        """Drop the request if all trials ran, even one that came after `on_trials_end`."""
+        Args:
+            all_ran: Whether the launch ran all that it may.
+            left: Trials that did not end.
+            max_trials: Its limit of these.
+        """
         if all_ran:
             self.signal = self.asker = None
+        if not left:
+            self.bound = None
+        elif not self.asked and max_trials is not None:
+            self.bound = f"--max-trials {max_trials} reached"
 
     def _ask(self, number: int) -> bool:
         if self.asked:

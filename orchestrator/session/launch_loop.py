@@ -1,6 +1,6 @@
 """One launch, read from top to bottom: plan, join, loop, end. The commands and `orchestrator.api` run trials by it.
 
-launch = Launch.begin(find_cluster("local"), Bounds(hours=8), "results", stderr)
+launch = Launch.begin(find_cluster("local"), "results", stderr, max_hours=8)
 with launch.lookup(offline=False) as lookup:
     plan = launch.plan(sweep, document, lookup)
 with launch.run(plan) as ended:
@@ -14,11 +14,13 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 from orchestrator.claims import Membership, drive, running_drivers
 from orchestrator.config.console import DEFAULT_STORE, SafeConsole, download_progress
+from orchestrator.config.quantities import HOUR
 from orchestrator.config.yaml_document import Document
 from orchestrator.engines import started_engine
 from orchestrator.execution.engine import Engine, Evaluated, Failed, Free, Job, Started
@@ -26,7 +28,6 @@ from orchestrator.execution.recorder import Recorder
 from orchestrator.execution.stop_request import StopRequest
 from orchestrator.execution.trial_queue import End, SharedTrials, TrialQueue
 from orchestrator.search.sources import source_of
-from orchestrator.session.bounds import Bounds
 from orchestrator.session.display import LiveDisplay
 from orchestrator.session.outcome import Ended, lost_store, outcome_of
 from orchestrator.store import ResultStore, open_store
@@ -35,40 +36,48 @@ from orchestrator.sweeps.cluster_spec import ClusterSpec
 from orchestrator.sweeps.plan import Plan, make_plan
 from orchestrator.sweeps.sweep import SweepSpec
 from trials.draft import Lookup
-from trials.errors import StoreError
+from trials.errors import ConfigError, StoreError
 
 
 @dataclass(frozen=True)
 class Launch:
     """A launch: where the sweeps of one call run, with what limits, and which store holds their rows.
 
+    At a limit running trials stop after their next evaluation. The same command resumes, and counts from zero.
+
     Attributes:
         console: The console that its messages go to.
+        max_hours: Wall time from its start; None for no limit.
+        max_trials: The most trials that it runs; None for no limit.
         began: Its start, in seconds of the monotonic clock; its time is counted from there.
     """
 
     where: ClusterSpec
-    bounds: Bounds
     results: ResultStore
     console: SafeConsole
+    max_hours: float | None = None
+    max_trials: int | None = None
     began: float = field(default_factory=time.monotonic)
 
+    def __post_init__(self) -> None:
+        for name, limit in (("--max-hours", self.max_hours), ("--max-trials", self.max_trials)):
+            if limit is not None and not 0 < limit < math.inf:
+                raise ConfigError(f"{name} {limit:g}: must be {'above 0' if limit <= 0 else 'a finite number'}.")
+
     @classmethod
-    def begin(cls, where: ClusterSpec, bounds: Bounds, store: str | None, console: SafeConsole) -> Launch:
+    def begin(cls, where: ClusterSpec, store: str | None, console: SafeConsole, **limits: Any) -> Launch:
         """Begin a launch in the named store, or else the one in the cluster's file. Nothing is created or written yet.
+
+        Args:
+            limits: `max_hours` and `max_trials`.
 
         Raises:
             ConfigError: A limit is not positive.
             StoreError: The store cannot be read.
         """
         began = time.monotonic()
-        bounds.check()
         results = open_store(store or where.store or DEFAULT_STORE, must_exist=False)
-        return cls(where, bounds, results, console, began)
-
-    def with_hours(self, hours: float) -> Launch:
-        """The same launch with another limit on its hours, counted from its start."""
-        return replace(self, bounds=replace(self.bounds, hours=hours))
+        return cls(where, results, console, **limits, began=began)
 
     def say(self, message: str) -> None:
         """Print a message of one or more lines, unwrapped."""
@@ -81,9 +90,12 @@ class Launch:
 
     @property
     def time_left(self) -> float:
-        """Seconds until the limit; infinite if there is none."""
-        clock = self.bounds.clock(self.began)
-        return math.inf if clock is None else clock()
+        """Seconds until `max_hours`; infinite without."""
+        return math.inf if self.max_hours is None else self.max_hours * HOUR - self.elapsed_s
+
+    def limit_reached(self) -> str | None:
+        """A phrase for the limit of time that is reached; None if it is not."""
+        return f"--max-hours {self.max_hours:g} reached" if self.time_left <= 0 else None
 
     @contextmanager
     def lookup(self, *, offline: bool, fetched: Callable[[str], None] = lambda name: None) -> Iterator[Lookup]:
@@ -131,8 +143,8 @@ class Launch:
             ends, found = trials.ends(plan.to_run), tuple(trials.answer_lines(self.console.width))
             outcome = outcome_of(plan, results.address, self.elapsed_s, ends)
             ended = Ended(plan, outcome, stop, found, ends)
-            stop.settle(all_ran=trials.is_over)
-            self.bounds.settle(stop, left=0 if trials.is_exhausted else ended.n_left)
+            left = 0 if trials.is_exhausted else ended.n_left
+            stop.settle(all_ran=trials.is_over, left=left, max_trials=self.max_trials)
             yield ended
 
     def _run_left(self, plan: Plan, membership: Membership, stop: StopRequest, committed: set[str]) -> TrialQueue:
@@ -140,10 +152,10 @@ class Launch:
         results, storage = self.results, self.results.storage
         # Drivers that start at different trials of a list rarely want the same one; a single one keeps the order.
         first = int(membership.token, 16) / 16**16 if membership.others() else 0.0
-        clock = self.bounds.clock(self.began)
-        source = source_of(plan, results, check=membership.check, time_left=clock, start=first)
+        time_left = None if self.max_hours is None else lambda: self.time_left
+        source = source_of(plan, results, check=membership.check, time_left=time_left, start=first)
         shared = SharedTrials(storage, membership, plan.attempts, results.lost_attempts())
-        trials = TrialQueue(source, plan.sweep.limits, shared, most=self.bounds.trials)
+        trials = TrialQueue(source, plan.sweep.limits, shared, most=self.max_trials)
         if trials.is_exhausted:  # a search is replayed as far as its trials are stored
             what = "every trial of this sweep is" if plan.runs_all else "all trials that this sweep needs are"
             self.say(f"stored  {what} complete in the store; none runs.")
@@ -160,21 +172,20 @@ class Launch:
         recorder = Recorder(results, membership.check, over=is_over, may_compact=membership.is_first)
         display = LiveDisplay(plan, self.console, chances=trials.chances, announce=membership.announce, results=results)
         desert = partial(self._desert, recorder, membership)
-        job = Job(plan, self.where, results.address, self.bounds.trials, self.say, stop, desert)
+        job = Job(plan, self.where, results.address, self.max_trials, self.say, stop, desert)
         requests = stop.on_requests(storage, plan.sweep.name, self.say)
         try:
             try:
                 with requests, started_engine(job) as engine:
                     membership.announce(ray=engine.dashboard)
                     stop.signals.on_trials_start(lambda: trials.is_over)
-                    reached = partial(self.bounds.reached, self.began)
                     with display:
-                        TrialLoop(engine, trials, stop, recorder, display, reached, self.say).run()
-                    stop.ended(all_ran=trials.is_over)
+                        TrialLoop(engine, trials, stop, recorder, display, self.limit_reached, self.say).run()
+                    stop.signals.on_trials_end()
                     with stop.signals.protect_commit():  # before an engine is left that resets the handlers of signals
                         recorder.flush()
             finally:
-                stop.ended(all_ran=trials.is_over)
+                stop.signals.on_trials_end()
         finally:  # also if a signal cuts off what stands above
             with stop.signals.protect_commit():
                 recorder.flush()

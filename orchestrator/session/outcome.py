@@ -71,6 +71,7 @@ class Ended:
 
     Attributes:
         plan: The plan, brought up to date at its start.
+        outcome: Its trials, counted.
         stop: Whether and why it stopped early.
         found: What a search or a goal found, in lines; empty for a grid.
         ends: How the newest attempt at each trial ended that ended meanwhile, here or elsewhere.
@@ -94,12 +95,12 @@ class Ended:
 
     @property
     def exit_code(self) -> int:
-        """0 if complete, 1 if some trials failed, otherwise the code of what stopped the launch."""
+        """0 complete, 1 some trials failed; of what stopped it, 130 interrupted, 143 terminated or at a limit."""
         return self.stop.exit_code if self.stop.asked else int(self.outcome.failed > 0)
 
     @property
     def stopped(self) -> str | None:
-        """Why the launch stopped early, and how much is left; None if it did not."""
+        """Why it stopped early, and what is left; None if it did not. The same call goes on from there."""
         trials_left = f"{amount(self.n_left, 'trial')} left"
         if self.stop.reason is not None:
             return f"stopped with {trials_left}: {self.stop.reason}"

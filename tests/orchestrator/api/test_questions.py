@@ -17,7 +17,6 @@ from orchestrator.forecast.forecast import Figure, Forecast
 from orchestrator.forecast.pilot import Pilots
 from orchestrator.own_data.choose_options import ChooseOptions
 from orchestrator.own_data.question import SweepFile
-from orchestrator.session.bounds import Bounds
 from orchestrator.session.launch_loop import Launch
 from orchestrator.sweeps.cluster_spec import find_cluster
 from orchestrator.sweeps.plan import Plan
@@ -98,7 +97,7 @@ def test_epochs_that_the_baseline_took_to_learn_are_paid_with_depths_never_with_
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     monkeypatch.setattr("orchestrator.forecast.forecast.forecast_of", forecast(7.0))
-    launch = Launch.begin(find_cluster("inline"), Bounds(hours=hours), "results", CONSOLE)
+    launch = Launch.begin(find_cluster("inline"), "results", CONSOLE, max_hours=hours)
     planned = plan_question(ChooseOptions(data="bank", tolerance=4.0, max_hours=hours), bank.parent, launch)
     question, lookup = planned.question, Lookup()
     optim = {**question.recipe["optim"], "epochs": 3 * EPOCHS}

@@ -8,7 +8,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from pathlib import Path
 
 from orchestrator.claims import Membership, RemovedError, Timing
@@ -58,7 +57,7 @@ def drive(
         state: How each trial ends.
     """
     me = this_process("shared")
-    me = replace(me, host=host or me.host)
+    me = me.model_copy(update={"host": host or me.host})
     with Membership(store.storage, "shared", say=print, timing=timing, me=me) as membership:
         start = int(membership.token, 16) / 16**16 if membership.others() else 0.0
         numbers = {trial_id: n + 1 for trial_id, n in store.attempts().items()}

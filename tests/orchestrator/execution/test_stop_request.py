@@ -66,7 +66,7 @@ def test_what_sigterm_cuts_off_may_fail_in_its_own_way_and_the_block_still_ends_
             signal.raise_signal(signal.SIGTERM)
         except SystemExit as cut:
             if goes_on:
-                stop.ended(all_ran=False)
+                stop.signals.on_trials_end()
             raise AttributeError("partially initialized module") from cut
     assert ended.value.code == signal.SIGTERM or goes_on
     with pytest.raises(AttributeError), StopRequest().signals.handle_signals(print):
@@ -80,7 +80,7 @@ def test_every_signal_that_ends_a_job_stops_trials_and_says_itself_in_the_exit_c
     with stop.signals.handle_signals(lambda line: None):
         stop.signals.on_trials_start(lambda: False)
         signal.raise_signal(number)
-        stop.ended(all_ran=False)
+        stop.signals.on_trials_end()
     assert stop.exit_code == 128 + number
     with pytest.raises(typer.Exit) as ended, errors_as_exit_codes(), StopRequest().signals.handle_signals(print):
         signal.raise_signal(number)  # before the first trial
@@ -115,7 +115,8 @@ def test_a_signal_while_trials_run_is_the_reason_of_the_end_if_any_trial_is_left
     with stop.signals.handle_signals(said.append):
         stop.signals.on_trials_start(lambda: False)
         signal.raise_signal(signal.SIGINT)
-        stop.ended(all_ran=not left)
+        stop.signals.on_trials_end()
+    stop.settle(all_ran=not left, left=int(left), max_trials=None)
     assert (stop.asked, stop.exit_code, len(said)) == (left, code, 1)
 
 
@@ -146,7 +147,7 @@ def test_ctrl_c_in_the_middle_of_a_line_is_told_after_it_and_does_no_harm() -> N
     with stop.signals.handle_signals(say):
         stop.signals.on_trials_start(lambda: False)
         say("1/4 completed")
-        stop.ended(all_ran=False)
+        stop.signals.on_trials_end()
     for thread in threading.enumerate():
         if thread.name == TELLER:
             thread.join()

@@ -9,21 +9,22 @@ import pytest
 import typer
 
 from orchestrator.commands.launch_command import launch
+from orchestrator.config.console import stderr
 from orchestrator.execution.stop_request import StopRequest
-from orchestrator.forecast.forecast import Forecast
-from orchestrator.session.bounds import Bounds, limit_note
+from orchestrator.session.launch_loop import Launch
 from orchestrator.store import open_store
+from orchestrator.sweeps.cluster_spec import ClusterSpec
 from tests.builders import write_sweep
 from tests.small_sweeps import POS, write_bank
 from trials.errors import ConfigError
 
 
-def launched_with(folder: Path, capsys: pytest.CaptureFixture[str], **bounds: float) -> tuple[int, dict[str, int], str]:
+def launched_with(folder: Path, capsys: pytest.CaptureFixture[str], **limits: float) -> tuple[int, dict[str, int], str]:
     """Exit code, outcome and what was said."""
     text = POS.replace("folder: ", f"folder: {folder}/")
     sweep = write_sweep(folder / "s.yaml", f"{text.rstrip()}\nname: small\n")
     with pytest.raises(typer.Exit) as ended:
-        launch(sweep, "inline", str(folder / "results"), as_json=True, **bounds)  # type: ignore[arg-type]
+        launch(sweep, "inline", str(folder / "results"), as_json=True, **limits)  # type: ignore[arg-type]
     out, err = capsys.readouterr()
     return ended.value.exit_code, json.loads(out.strip().splitlines()[-1]), err
 
@@ -38,31 +39,30 @@ def test_so_many_trials_run_and_the_same_command_resumes(tmp_path: Path, capsys:
     assert len(open_store(tmp_path / "results").completed_ids()) == 2
 
 
-def test_hours_that_are_over_stop_at_the_next_evaluation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_hours_that_are_over_stop_at_the_next_evaluation_and_too_few_for_a_trial_are_told_before(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     write_bank(tmp_path / "bank", train=8, dev=4, test=2)
+    launched_with(tmp_path, capsys, max_trials=1)
     code, outcome, said = launched_with(tmp_path, capsys, max_hours=1e-9)
     assert (code, outcome["completed"]) == (143, 0)
+    assert "note    --max-hours 1e-09 is less than the forecast for the longest trial" in said
     assert "Stopping, --max-hours 1e-09 reached" in said
-    assert launched_with(tmp_path, capsys)[0] == 0
+    code, _, said = launched_with(tmp_path, capsys, max_hours=1.0)
+    assert (code, "less than the forecast" in said) == (0, False)
 
 
-def test_a_bound_that_means_nothing_is_refused_and_one_reached_with_nothing_to_go_no_interruption() -> None:
-    wrong = {
-        Bounds(hours=0.0): "--max-hours 0: must be above 0",
-        Bounds(trials=-1): "--max-trials -1: must be above 0",
-    }
-    for bounds, message in wrong.items():
-        with pytest.raises(ConfigError, match=message):
-            bounds.check()
+@pytest.mark.parametrize(
+    ("limits", "message"),
+    [({"max_hours": 0.0}, "--max-hours 0: must be above 0"), ({"max_trials": -1}, "--max-trials -1: must be above 0")],
+)
+def test_a_limit_that_means_nothing_is_refused(tmp_path: Path, limits: dict[str, float], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        Launch.begin(ClusterSpec(), str(tmp_path / "results"), stderr, **limits)
+
+
+def test_a_limit_reached_with_no_trial_left_is_no_interruption() -> None:
     stop = StopRequest()
     stop.bound = "the hour is over"
-    Bounds(hours=1.0).settle(stop, left=0)
+    stop.settle(all_ran=False, left=0, max_trials=3)
     assert not stop.asked
-
-
-def test_a_bound_below_the_longest_trial_is_told_before() -> None:
-    found = Forecast("s", 100.0, "cpu", 1, 1, seconds={"a": 9.0, "b": 2.0})
-    assert "--max-hours 1e-06 is less than the forecast for the longest trial" in str(
-        limit_note(Bounds(hours=1e-6), found)
-    )
-    assert limit_note(Bounds(hours=1.0), found) is None

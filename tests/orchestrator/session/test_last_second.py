@@ -16,7 +16,6 @@ import typer
 from orchestrator.commands import launch_command
 from orchestrator.config.console import errors_as_exit_codes, stderr
 from orchestrator.execution.recorder import Recorder
-from orchestrator.session.bounds import Bounds
 from orchestrator.session.launch_loop import Launch
 from orchestrator.store import ResultStore
 from orchestrator.sweeps.cluster_spec import find_cluster
@@ -77,7 +76,7 @@ def ending(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.Captu
         results = ResultStore(next(folders))
         try:
             with errors_as_exit_codes():
-                launch = Launch(find_cluster("inline"), Bounds(), results, stderr)
+                launch = Launch(find_cluster("inline"), results, stderr)
                 code = launch_command._launch(launch, PLAN, pilot=False, dry_run=False, as_json=False)
         except typer.Exit as left:
             code = left.exit_code

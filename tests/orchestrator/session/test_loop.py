@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from orchestrator.config.console import stderr
 from orchestrator.config.limits import Limits
 from orchestrator.execution.recorder import Recorder
 from orchestrator.execution.stop_request import StopRequest
 from orchestrator.execution.trial_queue import Attempt, End, Listed, TrialQueue
-from orchestrator.session.bounds import Bounds
+from orchestrator.session.launch_loop import Launch
 from orchestrator.store import ResultStore
+from orchestrator.sweeps.cluster_spec import ClusterSpec
 from tests.builders import Clock, make_record, make_spec
 from tests.loops import Unshared, loop_of
 from tests.orchestrator.session.played_engine import Course, PlayedEngine
@@ -106,9 +109,9 @@ def test_one_asked_to_stop_starts_nothing_and_ends_what_runs_at_its_next_evaluat
 
 
 def test_a_limit_that_is_reached_before_the_first_trial_starts_none(store: ResultStore) -> None:
-    engine, clock = PlayedEngine(two_epochs), Clock()
-    clock.now = 3_600.0
-    loop, heard = loop_of(engine, SPECS, Recorder(store), limit_reached=lambda: Bounds(hours=1.0).reached(0.0, clock))
+    engine, began = PlayedEngine(two_epochs), time.monotonic() - 3_600.0
+    launch = Launch(ClusterSpec(), store, stderr, max_hours=1.0, began=began)
+    loop, heard = loop_of(engine, SPECS, Recorder(store), limit_reached=launch.limit_reached)
     loop.run()
     assert (engine.started, loop.stop.bound) == ([], "--max-hours 1 reached")
     assert heard.lines == ["Stopping, --max-hours 1 reached: running trials continue to their next evaluation."]
