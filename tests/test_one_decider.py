@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -19,18 +18,16 @@ from dashboards.report.files import write_report
 from dashboards.report.sections import answer_lines
 from dashboards.views.kit.cards import answers_of_page
 from orchestrator.analysis.answer_text import lines_of
-from orchestrator.analysis.two_way import WITHIN
 from orchestrator.api import answer, open_store
 from orchestrator.execution.recorder import Recorder
 from orchestrator.search.depth_search import Depths, DepthSearch
-from orchestrator.search.trial_results import StoredTrials
 from orchestrator.store import ResultStore
 from orchestrator.store.plans import SweepPlan
 from orchestrator.sweeps.search_spec import DepthGoalSpec, GoalSpec
 from tests.builders import first_k, make_record, make_spec
 from tests.dashboards.views.made import selected
 from tests.examples import each
-from tests.orchestrator.search.replay import RecordedTrials, recorded_trials, simulate
+from tests.orchestrator.search.replay import RecordedTrials, simulate
 from tests.orchestrator.search.worlds import nothing_known
 from trials.record import EpochRecord, SplitReport, State
 from trials.spec import TrialSpec
@@ -136,32 +133,3 @@ def test_the_end_of_a_search_is_the_answer_on_every_surface(tmp_path: Path, case
 
 def _data(asked: dict[str, Any]) -> dict[str, Any]:
     return {"data": asked["data"]} if asked["data"] else {}
-
-
-def test_a_freeze_of_real_trials_of_which_three_of_ten_collapse_is_chosen_by_neither(tmp_path: Path) -> None:
-    """Naija, MiniLM on 100 sentences: over the runs that learned, two layers may be frozen; over all, they lose far
-    more, and a search that did not look at all runs would choose them.
-    """
-    shipped = open_store(str(Path(__file__).parents[1] / "configs/freezebench/store"))
-    (plan,) = (plan for plan in shipped.sweeps() if plan.name == "freezebench-seeds")
-    every = [TrialSpec.model_validate(spec) for _, spec in plan.trials]
-    freezes = {"none", "first 2+E", "first 4+E"}
-    specs = [spec for spec in every if spec.data.name == "Naija" and spec.freeze.label in freezes]
-    table = dict(recorded_trials(shipped, {spec.trial_id for spec in specs}))
-    collapsed = [spec for spec in specs if spec.freeze.label == "first 2+E"][3:9:2]
-    for spec in collapsed:
-        *before, last = table[spec.trial_id]
-        constant = next(report.constant_score for report in last.reports if report.constant_score is not None)
-        assert constant is not None
-        reports = tuple(replace(report, contributions=()) for report in last.reports)
-        table[spec.trial_id] = [replace(each, score=constant) for each in before] + [
-            replace(last, score=constant, reports=reports)
-        ]
-    goal = GoalSpec(choose_depth=DepthGoalSpec(tolerance=12.0, min_seeds=10))
-    source = DepthSearch(goal, Depths.of(specs), StoredTrials(ResultStore(tmp_path / "none")))
-    simulate(source, table)
-    row = source.decided().table.set_index("freeze").loc["first 2+E"]
-    assert (row["verdict"], row["collapsed"]) == (WITHIN, 3)
-    assert row["loss_all"] > 10 > row["loss"]
-    assert row["barred"]
-    assert (source.decided().choice or {}).get("freeze") != "first 2+E"

@@ -6,14 +6,14 @@ STAND_IN_LOG stands, a line a trial, what it was given and what it could see.
 
 from __future__ import annotations
 
-import importlib.abc
 import json
 import os
 import sys
-from collections.abc import Callable, Sequence
-from importlib.machinery import ModuleSpec
-from types import ModuleType, SimpleNamespace
+from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
+
+from tests.patched_modules import PatchedModules
 
 NAME, N_BYTES, HELD = "NVIDIA H100 (simulated)", 80 << 30, 1 << 30
 
@@ -123,27 +123,4 @@ PATCHES: dict[str, Callable[[Any], None]] = {
     "trials.training.loop": patch_loop, "trials.training.gradient_check": patch_check,
 }  # fmt: skip
 
-
-class PatchedModules(importlib.abc.MetaPathFinder):
-    """Finds the modules above where they are, and patches them once they are loaded."""
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        if fullname not in PATCHES:
-            return None
-        others = (finder for finder in sys.meta_path if finder is not self)
-        spec = next((s for f in others if (s := f.find_spec(fullname, path, target)) is not None), None)
-        if spec is None or spec.loader is None:
-            return spec
-        load = spec.loader.exec_module
-
-        def load_and_patch(module: ModuleType) -> None:
-            load(module)
-            PATCHES[fullname](module)
-
-        spec.loader.exec_module = load_and_patch  # type: ignore[method-assign]
-        return spec
-
-
-sys.meta_path.insert(0, PatchedModules())
+sys.meta_path.insert(0, PatchedModules(PATCHES))

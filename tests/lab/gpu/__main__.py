@@ -1,7 +1,7 @@
 """One command for a GPU: first the product on it, then all that is claimed of one, each part in a time of its own.
 
 python -m tests.lab.gpu --out DIR [--rehearse] [--only PART]
-python -m tests.lab.gpu --carry DIR [--python 3.12] [--also PACKAGE]
+python -m tests.lab.gpu --carry DIR [--python 3.12]
 python -m tests.lab.gpu --rehearse --carry DIR --out DIR    # with a DIR for the Python that runs it
 
 DIR/summary.json holds what every part has found, DIR/PART.json that of the part that runs. The exit code is 0 if every
@@ -43,7 +43,6 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--only", choices=list(BUDGETS_S), action="append", help="one part; may be repeated")
     parser.add_argument("--carry", type=Path, help="write here what another machine lacks; with --rehearse, use it")
     parser.add_argument("--python", default=HERE, help="the other machine's version of Python (default: %(default)s)")
-    parser.add_argument("--also", default=[], action="append", help="one more package for it; may be repeated")
     args = parser.parse_args(argv)
     if args.out is None and (args.rehearse or args.carry is None):
         parser.error("--out is needed")
@@ -78,7 +77,7 @@ def exit_code(parts: Mapping[str, Mapping[str, Any]]) -> int:
 def _carry(args: argparse.Namespace) -> int:
     """Write what another machine needs, or rehearse with it."""
     if not args.rehearse:
-        sys.stdout.write(how_to_run(write_carry(args.carry, python=args.python, also=args.also)))
+        sys.stdout.write(how_to_run(write_carry(args.carry, python=args.python)))
         return 0
     from tests.lab.gpu.bare_machine import rehearse_bare  # with what only a machine that packs has
 
@@ -88,7 +87,7 @@ def _carry(args: argparse.Namespace) -> int:
             return 2
         write_project(args.carry)
     else:
-        write_carry(args.carry, also=args.also)
+        write_carry(args.carry)
     args.out.mkdir(parents=True, exist_ok=True)
     only = [word for part in args.only or () for word in ("--only", part)]
     with tempfile.TemporaryDirectory(prefix="permafrost-bare-") as work:

@@ -22,7 +22,7 @@ PIECE_BYTES = 60 << 20  # a piece is carried by itself
 SITE, PROJECT = "site", "project"  # folders, each in an archive of its name
 PYTHON = "python"  # the file of the version that the wheels are for
 
-# What an image for training has beside torch and transformers; `--also NAME` brings what another one lacks.
+# What an image for training has beside torch and transformers.
 MACHINE = (
     "torch", "transformers", "accelerate", "peft", "sentencepiece", "scipy", "scikit-learn", "pandas", "pyarrow",
     "aiohttp", "grpcio", "protobuf", "prometheus-client", "requests", "psutil", "msgpack", "cloudpickle",
@@ -50,19 +50,18 @@ NOT_CARRIED = ("tests/assets/", "tests/browser/", "dashboards/assets/", "docs/",
 GLIBC = range(17, 40)
 
 
-def write_carry(folder: Path, *, python: str = HERE, also: Sequence[str] = ()) -> list[Path]:
+def write_carry(folder: Path, *, python: str = HERE) -> list[Path]:
     """Write the archives of packages and project in pieces, which are returned; pieces that are there are replaced.
 
     Args:
         python: The version of Python over there, e.g. `3.12`.
-        also: Further packages of constraints.txt.
 
     Raises:
         subprocess.CalledProcessError: pip does not find a wheel, or this is no git checkout.
         KeyError: constraints.txt does not name a package.
     """
     with tempfile.TemporaryDirectory(prefix="permafrost-carry-") as work, _archive(folder, SITE) as archive:
-        _download([*PACKAGES, *also], Path(work), python)
+        _download(PACKAGES, Path(work), python)
         for wheel in sorted(Path(work).glob("*.whl")):
             _add_wheel(archive, wheel)
     (folder / PYTHON).write_text(f"{python}\n", encoding="utf-8")

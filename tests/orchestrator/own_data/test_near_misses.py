@@ -144,17 +144,11 @@ KINDS: dict[str, Kind] = {
     "a workbook beside a text about it": refused(
         {"Train_Data.xlsx": "", "readme.txt": "a corpus\n"}, "Train_Data.xlsx: .xlsx files are not read. Save the sheet"
     ),
-    "a suffix that says no format, one folder down": refused(
-        {"data/train.label": "".join(f"DESC:def What is {t} ?\n" for t, _ in texts(20))}, "train.label: it is in no"
-    ),
     "files of other names": refused({"a.csv": "x", "b.csv": "y"}, "found none beside a.csv, b.csv"),
     # --- A shard is missing
     "all shards": of_texts({**SHARDS, "dev.csv": table(texts(20, 90), ("sentence", "label"), ",")}, 60, 20, 0, layout="csv"),
     "a shard is missing": refused(
         {name: text for name, text in SHARDS.items() if "1-of" not in name}, "train-00001-of-00003.csv is missing beside"
-    ),
-    "one shard of three": refused(
-        dict([*SHARDS.items()][:1]), "train-00001-of-00003.csv, train-00002-of-00003.csv are missing"
     ),
     "a shard of dev is missing": refused(
         {"train.csv": SHARDS["train-00000-of-00003.csv"], "dev-2-of-2.csv": "sentence,label\n"}, "dev-1-of-2.csv is missing"
@@ -164,9 +158,6 @@ KINDS: dict[str, Kind] = {
     ),
     "a gap in numbers": refused(
         renamed(dict([*SHARDS.items()][:2]), "train_0.csv train_2.csv"), "train_1.csv is missing beside train_0.csv, train_2.csv"
-    ),
-    "a gap in parts": refused(
-        renamed(dict([*SHARDS.items()][:2]), "part-00000.csv part-00002.csv"), "part-00001.csv is missing"
     ),
     "years are no gap": refused(
         renamed(dict([*SHARDS.items()][:2]), "train-2016.csv train-2018.csv"), "found train-2016.csv, train-2018.csv. Rename"
@@ -179,7 +170,6 @@ KINDS: dict[str, Kind] = {
     ),
     # --- -1 and - as classes
     "-2 to 2": of_texts(scale("-2 -1 0 1 2"), 60),
-    "-1 to 3": of_texts(scale("-1 0 1 2 3"), 60),
     "-1, which few have, in a scale of negative numbers": of_texts(scale("-2 0 2", "-1"), 60),
     "-1 to 2": refused(scale("-1 0 1 2"), "is the label '-1' beside '0', '1', '2' a class", "--label-none none, or"),
     "-1 is a class, as somebody said": of_texts(scale("-1 0 1 2"), 60, options={"label_none": "none"}),
@@ -219,9 +209,6 @@ KINDS: dict[str, Kind] = {
               ".csv"), 40, layout="csv",
     ),
     "all in small letters": of_words(tags_as(str.lower), *SPLITS, notes=["like 'b-loc', which is read as 'B-loc'"]),
-    "small prefixes beside a capital O": of_words(
-        tags_as(lambda tag: tag[0].lower() + tag[1:] if tag != "O" else tag), *SPLITS, notes=["'b-LOC'"]
-    ),
     "a small o beside capital prefixes": of_words(tags_as(lambda tag: tag.replace("O", "o") if tag == "O" else tag), *SPLITS),
     "small letters and underscores": of_words(
         tags_as(lambda tag: tag.lower().replace("-", "_")), *SPLITS, notes=["like 'b_loc', which is read as 'B-loc'"]
@@ -324,10 +311,6 @@ KINDS: dict[str, Kind] = {
     "words in lists of printed bytes": refused(
         train(csv_text([("tokens", "tags"), *[(str([w.encode() for w, _ in row]), str([t for _, t in row])) for row in ner(40)]]),
               ".csv"), "the cells in 'tokens' are bytes",
-    ),
-    "addresses for words": refused(
-        train(lines([[[f"f2a74de45{i:02}{n}", tag] for n, (_, tag) in enumerate(row)] for i, row in enumerate(ner(40))]), ".txt"),
-        "The first one has ids ('f2a74de45000', ...)",
     ),
 }  # fmt: skip
 

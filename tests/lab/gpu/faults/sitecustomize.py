@@ -6,13 +6,12 @@ cuda       trials of seed 1 do, after their first evaluation, what leaves CUDA u
 
 from __future__ import annotations
 
-import importlib.abc
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from importlib.machinery import ModuleSpec
-from types import ModuleType
+from collections.abc import Callable, Iterator
 from typing import Any
+
+from tests.patched_modules import PatchedModules
 
 FAULT = os.environ.get("PERMAFROST_GPU_FAULT", "")
 ASSERT = "CUDA error: device-side assert triggered"
@@ -40,26 +39,4 @@ def _break_cuda(torch: Any) -> None:
     torch.cuda.synchronize()
 
 
-class Patched(importlib.abc.MetaPathFinder):
-    """Finds the module where it is, and patches it once it is loaded."""
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        if fullname != "trials.run":
-            return None
-        others = (finder for finder in sys.meta_path if finder is not self)
-        spec = next((s for f in others if (s := f.find_spec(fullname, path, target)) is not None), None)
-        if spec is None or spec.loader is None:
-            return spec
-        load = spec.loader.exec_module
-
-        def load_and_patch(module: ModuleType) -> None:
-            load(module)
-            patch(module)
-
-        spec.loader.exec_module = load_and_patch  # type: ignore[method-assign]
-        return spec
-
-
-sys.meta_path.insert(0, Patched())
+sys.meta_path.insert(0, PatchedModules({"trials.run": patch}))
