@@ -358,14 +358,14 @@ def _searches(store: ResultStore) -> Iterator[Search]:
             grids.setdefault(spec.baseline_id, {})[spec.trial_id] = spec
     for grid in grids.values():
         if grid.keys() <= recorded.keys():
-            depths = Depths.of(list(grid.values()))
+            depths = Depths.from_trials(list(grid.values()))
             results = list[tuple[int, str | None]]()
             for tolerance in TOLERANCES:
                 goal = GoalSpec(choose_depth=DepthGoalSpec(tolerance=tolerance))
                 search = DepthSearch(goal, depths, StoredTrials(ResultStore(Path("nothing"))))
                 spent = simulate(search, recorded).trials
-                chosen = search.decided().choice
-                n_layers = search.decided().n_layers or 0
+                chosen = search.decision().choice
+                n_layers = search.decision().n_layers or 0
                 label = None if chosen is None else strip_and_word(chosen["freeze_spec"], n_layers)
                 results.append((spent, label))
             yield next(iter(grid.values())), len(grid), results

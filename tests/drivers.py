@@ -13,7 +13,7 @@ from orchestrator.storage.storage import Storage
 def running(storage: Storage, sweep: str, *trial_ids: str) -> Iterator[Membership]:
     """Be present in a store as the driver of a sweep that has claimed these trials."""
     with Membership(storage, sweep, say=print) as membership:
-        claims = Claims(storage.at(CLAIMS), membership)
+        claims = Claims(storage.subfolder(CLAIMS), membership)
         claims.refresh()
         for trial_id in trial_ids:
             claims.take(trial_id)

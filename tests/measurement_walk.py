@@ -50,7 +50,7 @@ def shown(folder: Path) -> dict[str, Any]:
     sweep = POS.replace("freeze: [", "freeze: [none, ")
     store: ResultStore = launched(folder, sweep)
     plan = make_plan(*load_sweep(folder / "small.yaml", ["seeds=[5]"]), store, Lookup(offline=True))
-    spec, selection = plan.ahead[0], selected(store)
+    spec, selection = plan.workload[0], selected(store)
     trial = store.trials([NAME]).to_pylist()[0]
     epochs = [row[NAME] for row in store.epochs().to_pylist() if row["trial_id"] == trial["trial_id"]]
     status = CliRunner().invoke(app, ["status", "--trials", "--json", "--store", str(folder / "results")])

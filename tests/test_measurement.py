@@ -41,7 +41,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Any:
     (example,) = re.findall(r"```py\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), re.DOTALL)
     field, before, after = re.split(r"# trials/.*\n", example)[1:]
     inserted(tree / "trials" / "record.py", "def placed(", f"{field.rstrip()}\n\n")
-    inserted(tree / "trials" / "run.py", "state.dropout.drawn():", before)
+    inserted(tree / "trials" / "run.py", "state.dropout.use():", before)
     inserted(tree / "trials" / "run.py", "state.accrue(", after, after=True)
     done = subprocess.run(
         [sys.executable, "-m", "tests.measurement_walk", str(tree)], cwd=tree, capture_output=True, text=True,

@@ -80,7 +80,7 @@ def record_of(depth: int, seed: int, score: Score, *, documents: bool, sentences
 
 def ended_in(folder: Path, goal: GoalSpec, specs: list[TrialSpec], table: RecordedTrials) -> tuple[DepthSearch, str]:
     """A search over these trials, and the address of the store that its launch leaves."""
-    source, store = DepthSearch(goal, Depths.of(specs), nothing_known(folder)), ResultStore(folder / "store")
+    source, store = DepthSearch(goal, Depths.from_trials(specs), nothing_known(folder)), ResultStore(folder / "store")
     simulate(source, table)
     recorder = Recorder(store)
     for spec in specs:
@@ -114,8 +114,8 @@ def test_the_end_of_a_search_is_the_answer_on_every_surface(tmp_path: Path, case
         f"chosen  {lines_of(told)[0]}",
         lines_of(told)[1],
     ]
-    assert [row["verdict"] for row in told.settings] == source.decided().table["verdict"].tolist()
-    assert (told.outcome == "freeze") == (source.decided().choice is not None)
+    assert [row["verdict"] for row in told.settings] == source.decision().table["verdict"].tolist()
+    assert (told.outcome == "freeze") == (source.decision().choice is not None)
     printed = CliRunner().invoke(app, ["answer", "--store", store, "--json"])
     assert json.loads(printed.stdout) == [told.as_json()]
     page = selected(ResultStore(Path(store)))

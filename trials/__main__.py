@@ -46,11 +46,11 @@ def _run(path: Path, threads: int) -> None:
 
     import torch  # only now, so that a mistake in the file is reported at once
 
-    from trials.cache.set_up_work import reported_to
+    from trials.cache.set_up_work import report_to
     from trials.run import run_trial
 
     torch.set_num_threads(threads)
-    with reported_to(lambda work: print(work, file=sys.stderr)):
+    with report_to(lambda work: print(work, file=sys.stderr)):
         for record in run_trial(spec):
             print(json.dumps({"trial_id": spec.trial_id, **asdict(record)}), flush=True)
 

@@ -13,11 +13,11 @@ from typing import Annotated, ParamSpec, TypeVar
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from trials.errors import ConfigError, PermafrostError, unknown
+from trials.errors import ConfigError, PermafrostError, unknown_name
 from trials.freeze.strategies import FREEZE_STRATEGIES, LAYERS, frozen_layers, has_depths, possible_depths
 from trials.model_checks.checked_models import check_model
 from trials.plugins.registry import HINT
-from trials.sources.cache import forbidden
+from trials.sources.cache import download_ban
 from trials.sources.places.corpus_draft import DataDraft, Located, named_corpus
 from trials.sources.places.model_draft import ModelDraft, find_model, named_model
 from trials.spec import (
@@ -35,7 +35,7 @@ from trials.spec import (
 )
 from trials.starter import STARTER
 from trials.tasks import TASKS
-from trials.tasks.task_corpus import counted_corpus, labelled
+from trials.tasks.task_corpus import counted_corpus, drop_unlabelled
 
 K = ParamSpec("K")
 V = TypeVar("V")
@@ -73,7 +73,7 @@ class FreezeDraft(Frozen):
     @classmethod
     def _is_strategy(cls, name: str) -> str:
         if name not in (names := [*FREEZE_STRATEGIES, LAYERS]):
-            raise ValueError(f"{unknown(name, names)} {HINT}")
+            raise ValueError(f"{unknown_name(name, names)} {HINT}")
         return name
 
     @model_validator(mode="after")
@@ -92,7 +92,7 @@ class FreezeDraft(Frozen):
         """The layers that are frozen in a given model. Raises DraftError with a path inside `freeze`."""
         if self.depth == -1:
             return FreezeSpec(strategy="none", layers=(), embeddings=True)
-        layers = self._listed(model) if self.layers is not None else self._ruled(model)
+        layers = self._given_layers(model) if self.layers is not None else self._layers_of_rule(model)
         strategy = self.strategy if layers else "none"
         return FreezeSpec(strategy=strategy, layers=tuple(sorted(layers)), embeddings=self.embeddings)
 
@@ -113,7 +113,7 @@ class FreezeDraft(Frozen):
         what, setting = ("the embeddings alone", EMBEDDINGS_ALONE) if freeze.embeddings else ("nothing", "none")
         return f"`freeze: {{{listed.replace('True', 'true')}}}` freezes {what}: it is the setting `{setting}`."
 
-    def _listed(self, model: ModelSpec) -> frozenset[int]:
+    def _given_layers(self, model: ModelSpec) -> frozenset[int]:
         assert self.layers is not None
         beyond = [layer for layer in self.layers if layer >= model.n_layers]
         if beyond:
@@ -121,16 +121,16 @@ class FreezeDraft(Frozen):
             raise DraftError([(("layers",), f"{beyond} is beyond layer {last}, the last of model {model.name!r}.")], 2)
         return frozenset(self.layers)
 
-    def _ruled(self, model: ModelSpec) -> frozenset[int]:
+    def _layers_of_rule(self, model: ModelSpec) -> frozenset[int]:
         possible = possible_depths(self.strategy, model.n_layers)
         if self.depth is None and len(possible) > 1:
-            raise DraftError([(("depth",), f"{self.strategy} needs a depth: {_listed(possible)}.")], 2)
+            raise DraftError([(("depth",), f"{self.strategy} needs a depth: {_depth_list(possible)}.")], 2)
         depth = self.depth if self.depth is not None else (possible or [model.n_layers])[0]
         try:
             return frozen_layers(self.strategy, model.n_layers, depth)
         except ValueError as error:
             text = f"{depth} is not a depth of {self.strategy} in model {model.name!r} of {model.n_layers} layers: "
-            text += f"{_listed(possible)}." if possible else f"none is ({error})."
+            text += f"{_depth_list(possible)}." if possible else f"none is ({error})."
             raise DraftError([(("depth",), text)], 2) from error
 
 
@@ -153,7 +153,7 @@ def freeze_of_label(label: str, n_layers: int) -> FreezeSpec | None:
     return None
 
 
-def _listed(depths: list[int]) -> str:
+def _depth_list(depths: list[int]) -> str:
     """Possible depths: `0 to 6` where they are all there are, else each: `0, 2, 4, 6`."""
     if len(depths) == 1:
         return f"only {depths[0]}"
@@ -203,21 +203,23 @@ class TrialDraft(Recipe):
     @model_validator(mode="after")
     def _score_is_measured(self) -> TrialDraft:
         if self.task in TASKS and self.score is not None and self.score not in TASKS[self.task].metrics:
-            raise ValueError(f"score: {unknown(self.score, TASKS[self.task].metrics)} ({self.task} measures these.)")
+            raise ValueError(
+                f"score: {unknown_name(self.score, TASKS[self.task].metrics)} ({self.task} measures these.)"
+            )
         return self
 
     def resolve(self, lookup: Lookup) -> TrialSpec:
         """Look everything up. Raises DraftError with all problems."""
         errors = _Collector()
         data = model = freeze = None
-        with errors.under("data"):
+        with errors.collect_under("data"):
             data = lookup.data(self.data, self.task)
-        with errors.under("model"):
+        with errors.collect_under("model"):
             model = lookup.model(self.model)
             columns = TASKS[self.task].columns if data is None else data.columns
             lookup.check(model, TASKS[self.task].head, pairs=columns.pair is not None)
         if model is not None:
-            with errors.under("freeze"):
+            with errors.collect_under("freeze"):
                 freeze = self.freeze.resolve(model)
                 if note := self.freeze.usual(freeze):
                     lookup.spellings[note] = None
@@ -256,16 +258,18 @@ class Lookup:
 
         def note(draft: DataDraft | ModelDraft, source: str | None) -> None:
             if source is not None and not draft.is_pinned:
-                self.resolved[source] = draft.meaning(source) + (" in the cache" if forbidden(offline=offline) else "")
+                self.resolved[source] = draft.version(source) + (
+                    " in the cache" if download_ban(offline=offline) else ""
+                )
 
         def files(draft: DataDraft) -> Located:
-            located = draft.located(offline=offline)
+            located = draft.locate(offline=offline)
             note(draft, located.source)
             return located
 
         def exact(draft: DataDraft) -> DataDraft:
             """Looked up once: the newest version may change meanwhile."""
-            return draft if draft.is_pinned else draft.pinned(self.files(draft).source)
+            return draft if draft.is_pinned else draft.pin(self.files(draft).source)
 
         def find_one(draft: ModelDraft) -> ModelSpec:
             model = find_model(draft, offline=offline)
@@ -273,7 +277,7 @@ class Lookup:
             return model
 
         def find_data(draft: DataDraft, task: str) -> DataSpec:
-            data = labelled(task, exact(draft).resolve(TASKS[task].columns, offline=offline))
+            data = drop_unlabelled(task, exact(draft).resolve(TASKS[task].columns, offline=offline))
             return counted_corpus(task, data)
 
         self.files = _once(files)
@@ -283,7 +287,7 @@ class Lookup:
         self.check = _once(check_model)
 
     def note_same(self, first: FreezeSpec, other: FreezeSpec) -> None:
-        """Note that two freezes of one trial have different names, if they have."""
+        """Note that two spellings of one freeze were given, if they differ."""
         if first.label != other.label:
             note = f"`{first.label}` and `{other.label}` freeze the same layers: they are one setting."
             self.spellings[note] = None
@@ -320,7 +324,7 @@ class _Collector:
         self.codes.add(code)
 
     @contextmanager
-    def under(self, key: str) -> Iterator[None]:
+    def collect_under(self, key: str) -> Iterator[None]:
         """Collect an error of the block under a key of the draft."""
         try:
             yield

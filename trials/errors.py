@@ -7,7 +7,7 @@ import errno
 from collections.abc import Iterable, Mapping
 from importlib.util import find_spec
 
-from trials.escaping import escaped
+from trials.escaping import escape_line
 
 MAX_QUOTED = 40  # characters of a file's content in a message
 LONGEST_LINE = 2_000  # characters per line of a message
@@ -51,13 +51,13 @@ class UnclearError(ConfigError):
 
     def __init__(self, question: str, options: Iterable[Mapping[str, object]] = ()) -> None:
         self.options = tuple(options)
-        words = [spelled(option) for option in self.options[:MOST_OPTIONS]]
+        words = [option_words(option) for option in self.options[:MOST_OPTIONS]]
         super().__init__(
             f"{question} Read are {', or '.join(words)}{_in_file(self.options[0])}." if words else question
         )
 
 
-def spelled(option: Mapping[str, object]) -> str:
+def option_words(option: Mapping[str, object]) -> str:
     """Options as words of a command."""
     return " ".join(f"--{name.replace('_', '-')} {value}" for name, value in option.items())
 
@@ -108,13 +108,13 @@ def one_line(text: str) -> str:
     if not text.isprintable():
         lines = [line.strip() for line in text.splitlines()]
         text = " ".join(line for line in lines if line)
-        text = escaped(text)
+        text = escape_line(text)
     return text if len(text) <= LONGEST_LINE else f"{text[: LONGEST_LINE // 2]} [...] {text[-LONGEST_LINE // 3 :]}"
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error says that memory cannot be had: of Python, of a library in its own words, of the system, or of a
-    GPU; or was raised because of one that does, or while it was handled, as CUDA's own is at the end of a capture.
+    """Whether an error says that memory could not be allocated, by Python, a library, the system or a GPU. Also true if
+    it was raised from such an error or while one was handled, as CUDA's own error at the end of a capture is.
     """
     # torch.OutOfMemoryError by name, as this module is imported without torch.
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
@@ -146,8 +146,8 @@ _NO_MEMORY = (  # of torch, the system, C++, the loader of libraries, Python's a
 
 
 def is_device_broken(error: BaseException) -> bool:
-    """Whether CUDA reported an error after which it may answer nothing but errors in this process: an illegal access, a
-    failed assertion, a device that is gone. Memory that torch itself could not get is none.
+    """Whether CUDA reported an error after which every call in this process may fail: an illegal access, a failed
+    assertion, a device that is gone. Memory that torch could not get is not such an error.
     """
     if type(error).__name__ == "AcceleratorError" or any(word in str(error).lower() for word in _CUDA_SAYS):
         return not isinstance(error, PermafrostError)
@@ -167,7 +167,7 @@ class RecordingError(RuntimeError):
 
 
 def is_recording_failed(error: BaseException) -> bool:
-    """Whether an error is a RecordingError, or was raised because of one, or while one was handled."""
+    """Whether an error is a RecordingError, was raised from one, or while one was handled."""
     before = _before(error)
     return isinstance(error, RecordingError) or (before is not None and is_recording_failed(before))
 
@@ -197,29 +197,29 @@ def reason(error: BaseException) -> str:
     return sentence if len(sentence) <= LONGEST_REASON else f"{sentence[:LONGEST_REASON]}..."
 
 
-def quoted(value: object) -> str:
-    """A value from a file, for a message: what `beginning` leaves of it, text in quotation marks."""
+def quote(value: object) -> str:
+    """A value from a file as a message shows it: shortened by `excerpt`, text in quotation marks."""
     if not isinstance(value, str):
-        return beginning(repr(value))
-    text = beginning(value)
+        return excerpt(repr(value))
+    text = excerpt(value)
     return f'"{text}"' if "'" in text else f"'{text}'"
 
 
-def beginning(text: str) -> str:
+def excerpt(text: str) -> str:
     """The first `MAX_QUOTED` characters of a text from a file, escaped."""
-    text = escaped(text[: MAX_QUOTED + 1])
+    text = escape_line(text[: MAX_QUOTED + 1])
     return text if len(text) <= MAX_QUOTED else f"{text[:MAX_QUOTED]}..."
 
 
-def unknown(name: str, known_names: Iterable[str], *, in_file: bool = False) -> str:
+def unknown_name(name: str, known_names: Iterable[str], *, in_file: bool = False) -> str:
     """The message for an unknown name: `unknown 'frist_k', did you mean 'first_k'? Known: ...`; it quotes little of
     the content of a file.
     """
     names = sorted(known_names)
     near = difflib.get_close_matches(name, names, n=1)
-    hint = f", did you mean {quoted(near[0])}?" if near else "."
-    listed = beginning(", ".join(names)) if in_file else ", ".join(names)
-    return f"unknown {quoted(name)}{hint} Known: {listed or 'none'}."
+    hint = f", did you mean {quote(near[0])}?" if near else "."
+    listed = excerpt(", ".join(names)) if in_file else ", ".join(names)
+    return f"unknown {quote(name)}{hint} Known: {listed or 'none'}."
 
 
 class UnknownNameError(ConfigError, ValueError):
@@ -248,7 +248,7 @@ class RefusedError(PermafrostError):
     exit_code = 4
 
 
-def lacking(package: str, extra: str, purpose: str) -> str:
+def missing_package(package: str, extra: str, purpose: str) -> str:
     """What a message says where a package is not installed; empty where it is.
 
     Args:
@@ -263,6 +263,6 @@ def lacking(package: str, extra: str, purpose: str) -> str:
 
 
 def require(package: str, extra: str, purpose: str) -> None:
-    """Raise ConfigError, with exit code 2, if a package is not installed; the arguments are those of `lacking`."""
-    if problem := lacking(package, extra, purpose):
+    """Raise ConfigError, with exit code 2, if a package is not installed; arguments as of `missing_package`."""
+    if problem := missing_package(package, extra, purpose):
         raise ConfigError(problem)

@@ -1,7 +1,7 @@
 """Text from outside: names of folders and files, labels, words, messages of libraries and services.
 
 Every surface passes it through one of these functions, so that no character of it acts: in a terminal or log
-(`escaped`), an error (`trials.errors.quoted`), LaTeX (`latex`, `latex_comment`), HTML (`html`), Markdown (`markdown`),
+(`escape_line`), an error (`errors.quote`), LaTeX (`latex`, `latex_comment`), HTML (`html`), Markdown (`markdown`),
 a spreadsheet (`csv_cell`), a link (`web_address`). Names that a sweep declares obey a pattern; those of folders and
 hubs are shown escaped rather than refused, as existing stores hold them.
 """
@@ -28,12 +28,12 @@ _ACTS = re.compile("[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")  # those
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
-def composed(text: str) -> str:
+def compose(text: str) -> str:
     """The text in Unicode's NFC, in which letters that look alike are alike; a Mac's keyboard may write another."""
     return unicodedata.normalize("NFC", text)
 
 
-def escaped(text: str) -> str:
+def escape_line(text: str) -> str:
     r"""One line of visible characters: all others, such as `\n`, ESC or an override of direction, as in a literal."""
     return text if text.isprintable() else "".join(c if _is_visible(c) else repr(c)[1:-1] for c in text)
 
@@ -44,22 +44,22 @@ def _is_visible(character: str) -> bool:
 
 def html(text: str) -> str:
     """Text for HTML, in an element or a quoted attribute."""
-    return escape(escaped(text))
+    return escape(escape_line(text))
 
 
 def latex(text: str) -> str:
     """Text for LaTeX."""
-    return escaped(text).translate(_TEX)
+    return escape_line(text).translate(_TEX)
 
 
 def latex_comment(text: str) -> str:
     """A line of LaTeX that is a comment."""
-    return f"% {escaped(text)}\n"
+    return f"% {escape_line(text)}\n"
 
 
 def markdown(text: str) -> str:
     """Text for Markdown, in a paragraph or a table."""
-    return _MARKDOWN.sub(r"\\\1", escaped(text))
+    return _MARKDOWN.sub(r"\\\1", escape_line(text))
 
 
 def csv_cell(value: object) -> object:
@@ -69,7 +69,7 @@ def csv_cell(value: object) -> object:
     """
     if not isinstance(value, str):
         return value
-    text = "\n".join(map(escaped, value.split("\n")))
+    text = "\n".join(map(escape_line, value.split("\n")))
     return f"'{text}" if value.startswith(_FORMULA) and not _NUMBER.fullmatch(value) else text
 
 

@@ -105,7 +105,7 @@ class EpochRecord:
         metrics: All metrics of the task on dev, by name; words cut off by `max_length` count as errors.
         test_score: The selecting metric on test with the weights of the best dev score; only in the last record, and
             only where the corpus has a test split. It selects nothing.
-        test_metrics: All metrics of the task on test, likewise, and those on the mismatched split: see `scored_once`.
+        test_metrics: All metrics of the task on test, likewise, and those on the mismatched split: see `final_metrics`.
         reports: On dev, and on test where there is one, with the weights of the best dev score; only in the last
             record.
         last: Whether the trial is complete with this record.
@@ -262,7 +262,7 @@ class EpochRecord:
         ),
     )
 
-    def placed(self, *, gpus: float, worker_slots: int) -> EpochRecord:
+    def with_placement(self, *, gpus: float, worker_slots: int) -> EpochRecord:
         """The record of a trial that was given this share or number of GPUs, on a machine with this many slots.
 
         A shared GPU's counter does not say whose the energy is.
@@ -338,7 +338,7 @@ def trial_totals(records: Sequence[EpochRecord]) -> dict[str, Any]:
     }
 
 
-def scored_once(
+def final_metrics(
     test: Mapping[str, float] | None = None, mismatched: Mapping[str, float] | None = None
 ) -> dict[str, float]:
     """The metrics of the splits that are scored once, at the end, in one mapping: `accuracy`, `accuracy_mismatched`."""

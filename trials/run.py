@@ -28,7 +28,7 @@ from trials.training.checkpoint import Checkpoints, TrialState
 from trials.training.final_scores import BestEpoch, FinalScores, final_scores
 from trials.training.freeze_course import FreezeSchedule
 from trials.training.gradient_check import checked_mode, refuse_graphs
-from trials.training.loop import evaluate, never
+from trials.training.loop import evaluate, never_holds
 from trials.training.new_training import new_model, new_training, train_subset
 
 
@@ -67,14 +67,14 @@ def run_trial(
         PreemptedError: the process was asked to stop; a checkpoint was saved.
     """
     device = start_device(device or default_device())
-    clock, meter = Clock(device), meter or EnergyMeter.of(device)
+    clock, meter = Clock(device), meter or EnergyMeter.for_device(device)
     with clock("setup_s"):
         data, checked = encode_for(spec), checked_mode(spec, device)
         memory = PeakMemory(device)  # without that of the check, which only a node's first trial pays
         checkpoint = checkpoints.newest(spec, device) if checkpoints else None
         loaded = new_model(spec, len(data.labels), device, mode=checked.mode)
         subset = train_subset(spec, data.train)
-        cut_off = _cut_off(data, subset)
+        cut_off = _n_cut_words(data, subset)
         names = {id(p): name for name, p in loaded.model.named_parameters()}  # before the prefix is removed
         total_params = loaded.params()
         prefix = take_prefix(spec, loaded, data, subset.tolist(), device)
@@ -149,8 +149,8 @@ def run_trial(
             **vars(conditions),
         )
         once = Once()
-        state.evaluated(record)
-        if checkpoints and not last and checkpoints.due_at(state):
+        state.add_record(record)
+        if checkpoints and not last and checkpoints.is_due_at(state):
             checkpoints.save(state)
         try:
             yield record
@@ -169,12 +169,12 @@ def _train_to(stop: int, state: TrialState, checkpoints: Checkpoints | None, clo
         DivergedError: the training loss is not finite.
         PreemptedError: the process was asked to stop.
     """
-    training, pause = state.training, checkpoints.due if checkpoints else never
+    training, pause = state.training, checkpoints.is_due if checkpoints else never_holds
     while training.step < stop:
         before = training.flops
         meter.start()
         try:
-            with clock("train_s"), state.dropout.drawn():
+            with clock("train_s"), state.dropout.use():
                 state.losses += state.course.train_to(stop, pause)
         except Exception as error:
             if is_recording_failed(error):
@@ -184,7 +184,7 @@ def _train_to(stop: int, state: TrialState, checkpoints: Checkpoints | None, clo
         state.flops = known_sum((state.flops, training.flops - before))
         state.accrue(energy_j=meter.stop())
         leaving = checkpoints is not None and checkpoints.leaving()
-        if checkpoints and (leaving or (checkpoints.due() and training.step < stop)):
+        if checkpoints and (leaving or (checkpoints.is_due() and training.step < stop)):
             checkpoints.save(state)
         if leaving:
             why_not = checkpoints.error if checkpoints else None
@@ -216,7 +216,7 @@ class Once(NamedTuple):
     prefix_flops: float = 0.0
 
 
-def _cut_off(data: EncodedCorpus, subset: np.ndarray) -> dict[str, int]:
-    """Words that `max_length` cuts off: of dev, and of the train subset of these indices."""
+def _n_cut_words(data: EncodedCorpus, subset: np.ndarray) -> dict[str, int]:
+    """The words that `max_length` cuts off, by column of a record: in dev, and in this train subset."""
     train = (data.train.examples[i].cut for i in subset)
     return {"dev_cut_off": sum(example.cut for example in data.dev.examples), "train_cut_off": sum(train)}

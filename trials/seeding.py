@@ -32,7 +32,7 @@ def torch_stream(seed: int, name: str) -> torch.Generator:
 class GlobalStream:
     """A named stream for code that uses torch's global generators, as dropout does.
 
-    Inside `with stream.drawn():` the global generators are in this stream's state; afterwards they are restored, so
+    Inside `with stream.use():` the global generators are in this stream's state; afterwards they are restored, so
     that trials that alternate in one process do not affect each other.
 
     Attributes:
@@ -48,7 +48,7 @@ class GlobalStream:
             self._save()
 
     @contextmanager
-    def drawn(self) -> Iterator[None]:
+    def use(self) -> Iterator[None]:
         """Use this stream, and save its state at the end."""
         with torch.random.fork_rng(self._devices):
             torch.set_rng_state(self.states[0])

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from trials.escaping import escaped
+from trials.escaping import escape_line
 from trials.freeze.strategies import (
     FREEZE_STRATEGIES,
     LAYERS,
@@ -38,7 +38,7 @@ Folds = Annotated[int, Field(ge=FEWEST_FOLDS, le=MOST_FOLDS)]
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
 OwnSeed = Annotated[int, Field(ge=0, lt=999)]  # of one source of randomness; three digits of `Seeds.key`
 # A name from a folder, hub or store, as every table shows it. Identity does not depend on names.
-Shown = Annotated[str, AfterValidator(escaped)]
+Shown = Annotated[str, AfterValidator(escape_line)]
 # A split's files in order; older plans in a store hold one path, or null if there is no such split.
 Files = Annotated[tuple[str, ...], BeforeValidator(lambda v: () if v is None else (v,) if isinstance(v, str) else v)]
 
@@ -237,7 +237,7 @@ class DataSpec(Frozen):
         keys |= set() if self.label_none is None else {"label_none"}
         return self.model_dump(mode="json", include=keys | ({"folds", "fold"} if self.folds else set()))
 
-    def under_seed(self, seed: int) -> DataSpec:
+    def for_seed(self, seed: int) -> DataSpec:
         """The corpus with the fold that trials of this seed are scored on; itself where there are no folds."""
         fold = 0 if self.folds is None else seed % self.folds
         return self if fold == self.fold else self.model_copy(update={"fold": fold})
@@ -356,7 +356,7 @@ class Seeds(NamedTuple):
     order: int
 
     @classmethod
-    def of(cls, seed: int, init: int | None = None, order: int | None = None) -> Seeds:
+    def from_settings(cls, seed: int, init: int | None = None, order: int | None = None) -> Seeds:
         """The seeds from the settings of a sweep, where None means `seed`."""
         return cls(seed, seed if init is None else init, seed if order is None else order)
 
@@ -374,10 +374,10 @@ class Seeds(NamedTuple):
     def from_key(cls, key: int) -> Seeds:
         """The inverse of `key`."""
         if key < _OWN:
-            return cls.of(key)
+            return cls.from_settings(key)
         rest, order = divmod(key - _OWN, _DIGITS)
         seed, init = divmod(rest, _DIGITS)
-        return cls.of(seed, None if init == _SAME else init, None if order == _SAME else order)
+        return cls.from_settings(seed, None if init == _SAME else init, None if order == _SAME else order)
 
     @property
     def settings(self) -> dict[str, int | None]:
@@ -492,7 +492,7 @@ class TrialSpec(Recipe):
 
     @model_validator(mode="after")
     def _in_its_fold(self) -> TrialSpec:
-        object.__setattr__(self, "data", self.data.under_seed(self.seed))
+        object.__setattr__(self, "data", self.data.for_seed(self.seed))
         return self
 
     @model_validator(mode="after")
@@ -535,7 +535,7 @@ class TrialSpec(Recipe):
     @cached_property
     def seeds(self) -> Seeds:
         """The seeds of subset, initialisation and order; `seeds.key` pairs the trials of two cells."""
-        return Seeds.of(self.seed, self.init_seed, self.order_seed)
+        return Seeds.from_settings(self.seed, self.init_seed, self.order_seed)
 
     def with_seed(self, seed: int) -> TrialSpec:
         """Another replicate of the cell. The seed must be valid: nothing is validated again."""
@@ -545,7 +545,7 @@ class TrialSpec(Recipe):
         """Another replicate of the cell, by all of its seeds, which must be valid."""
         return self._with(seeds.settings)
 
-    def at_rate(self, lr: float) -> TrialSpec:
+    def with_rate(self, lr: float) -> TrialSpec:
         """The same trial at another learning rate, which must be valid."""
         return self._with({"optim": self.optim.model_copy(update={"lr": lr})})
 
@@ -553,7 +553,7 @@ class TrialSpec(Recipe):
         same = {name: getattr(self, name) for name in TrialSpec.model_fields}  # a copy would keep the cached ids
         values = {**same, **settings}
         return TrialSpec.model_construct(
-            self.model_fields_set, **{**values, "data": values["data"].under_seed(values["seed"])}
+            self.model_fields_set, **{**values, "data": values["data"].for_seed(values["seed"])}
         )
 
     @property

@@ -24,9 +24,9 @@ from dashboards.app.callbacks import PageCache, add_callbacks
 from dashboards.app.routes import add_exports, add_trials
 from dashboards.data.frames import Frames, Snapshot
 from dashboards.data.selection import PageQuery, select
-from dashboards.views.answer import in_lines, page_sentences
+from dashboards.views.answer import page_sentences, text_lines
 from dashboards.views.kit.components import part_id
-from dashboards.views.kit.drawing import in_dark
+from dashboards.views.kit.drawing import dark_colours
 from dashboards.views.sweep_list import front_sweep
 from orchestrator.config.quantities import amount
 from trials.errors import StoreError
@@ -74,7 +74,7 @@ class LeanDash(dash.Dash):  # type: ignore[misc]  # has no types
         grid, plotly = _GRID_SCRIPT.search(scripts), _PLOTLY_SCRIPT.search(scripts)
         assert grid is not None
         assert plotly is not None
-        in_light = html.escape(json.dumps({dark: light for light, dark in in_dark().items()}))
+        in_light = html.escape(json.dumps({dark: light for light, dark in dark_colours().items()}))
         metas = (
             f'{metas}<meta name="grid-script" content="{grid[1]}"><meta name="in-light" content="{in_light}">'
             f'<link rel="preload" as="script" id="plotly-script" href="{plotly[1]}">'
@@ -124,7 +124,7 @@ def _first_words(cache: PageCache, search: str) -> list[str]:
     try:
         selection = cache.select(f"?{search}")
         limit = amount(selection.plan.tolerance, "point")
-        return [f"To lose at most {limit}:", *in_lines(selection)]
+        return [f"To lose at most {limit}:", *text_lines(selection)]
     except StoreError:
         return []
 

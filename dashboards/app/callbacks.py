@@ -22,7 +22,7 @@ from pydantic import validate_call
 from dashboards.app import shell
 from dashboards.data.frames import Frames, Snapshot
 from dashboards.data.selection import PageQuery, Selection, parse_query, provenance, select, state_of
-from dashboards.views.kit.components import copied, figure_of, notices, part_card, part_id, table
+from dashboards.views.kit.components import copy_box, figure_of, notices, part_card, part_id, table
 from dashboards.views.kit.drawing import LIGHT, LOOKS, Look
 from dashboards.views.kit.part import Drawn, PageState, Part, View, compute
 from dashboards.views.registry import ITEM_PAGES, PARTS, VIEWS
@@ -265,7 +265,7 @@ def _add_controls(app: dash.Dash, cache: PageCache) -> None:
             "shown": no_update if view is None else _shown_controls(view, selection),
             "dimmed": dimmed,
             "why": why,
-            "report": copied(_report_command(selection), "the command"),
+            "report": copy_box(_report_command(selection), "the command"),
             **_notices_and_footer(selection, view),
         }
 

@@ -16,7 +16,7 @@ from dashboards.report.files import table_file
 from dashboards.report.html import as_html, page_as_html
 from dashboards.report.sections import sections
 from dashboards.views.answer import page_sentences
-from dashboards.views.kit.cards import in_short
+from dashboards.views.kit.cards import short_sentence
 from dashboards.views.kit.drawing import LIGHT
 from dashboards.views.kit.part import compute
 from dashboards.views.registry import PARTS, VIEWS
@@ -102,7 +102,7 @@ def add_exports(app: dash.Dash, cache: PageCache) -> None:
     def answers() -> Response:
         """The answers of a sweep on one line, which the list of sweeps requests for each of its rows."""
         query, _ = parse_query(asked_search())
-        return Response(in_short(answers_of_sweep(cache.snapshot(), query)), mimetype="text/plain")
+        return Response(short_sentence(answers_of_sweep(cache.snapshot(), query)), mimetype="text/plain")
 
     app.server.add_url_rule("/answers.txt", view_func=answers)
     queue = FileQueue()

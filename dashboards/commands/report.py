@@ -88,8 +88,8 @@ def _say_answers(store: ResultStore, sweep: str, tolerance: float | None, cost: 
     plan = next((plan for plan in store.sweeps() if plan.name == sweep), None)
     if plan is not None:
         specs = plan.specs
-        used = plan_with(plan.asks, tolerance=tolerance, cost=cost)
-        if sentence := overrides(plan.asks, used):
+        used = plan_with(plan.decision_plan, tolerance=tolerance, cost=cost)
+        if sentence := overrides(plan.decision_plan, used):
             say(sentence)
         show_answers(answers_of(store, specs, used), stderr)
 

@@ -36,7 +36,7 @@ from orchestrator.analysis.trial_frame import CONDITIONS, TEXTS, full_frame
 from orchestrator.claims.claims import RunningDriver, began_at, likely_shares, running_drivers
 from orchestrator.storage.storage import AccessError
 from orchestrator.store import ResultStore
-from orchestrator.store.parts import BrokenPart, Follower, PartFolder, latest
+from orchestrator.store.parts import BrokenPart, Follower, PartFolder, latest_rows
 from orchestrator.store.plans import SweepPlan, newest_plan, stored_spec
 from orchestrator.store.schema import KEYS, METRICS, TABLES
 from trials.errors import StoreError
@@ -72,7 +72,7 @@ class TrialNumbers:
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
 
-    def of(self, ids: pa.ChunkedArray) -> npt.NDArray[np.int32]:
+    def numbers(self, ids: pa.ChunkedArray) -> npt.NDArray[np.int32]:
         """(n,) integers of a column of trial ids."""
         encoded = ids.combine_chunks().dictionary_encode()
         if isinstance(encoded, pa.ChunkedArray):
@@ -81,7 +81,7 @@ class TrialNumbers:
         return numbers[encoded.indices.to_numpy(zero_copy_only=False)] if len(numbers) else numbers
 
     def number(self, trial_id: str) -> int:
-        """The integer of one trial id."""
+        """The integer that stands for a trial id in frames."""
         return self._numbers.setdefault(trial_id, len(self._numbers))
 
 
@@ -102,7 +102,7 @@ class Settings:
         """The `cell_id` and `seed_key` of each row's trial; None if its `spec` cannot be read."""
         columns = (rows[name].to_pylist() for name in ("trial_id", "cell_id", "seed_key", "spec"))
         return [
-            self._known(trial_id, cell, key) if cell in self.by_cell else self.of_spec(trial_id, spec or "")
+            self._cell_and_seed(trial_id, cell, key) if cell in self.by_cell else self.of_spec(trial_id, spec or "")
             for trial_id, cell, key, spec in zip(*columns, strict=True)
         ]
 
@@ -116,9 +116,9 @@ class Settings:
             self.unreadable[trial_id] = str(error)
             return None
         self.by_cell.setdefault(spec.cell_id, spec)
-        return self._known(trial_id, spec.cell_id, spec.seeds.key)
+        return self._cell_and_seed(trial_id, spec.cell_id, spec.seeds.key)
 
-    def _known(self, trial_id: str, cell: str, seed_key: int) -> tuple[str, int]:
+    def _cell_and_seed(self, trial_id: str, cell: str, seed_key: int) -> tuple[str, int]:
         return self._of_trial.setdefault(trial_id, (cell, seed_key))
 
 
@@ -141,32 +141,32 @@ class FollowedTable:
         self._table, self._follower = table, Follower(store.storage, table, columns)
         self._numbers, self._frame = numbers, frame
         self._keys = ["t" if key == "trial_id" else key for key in KEYS[table]]
-        self.rows = self._numbered(pa.schema([TABLES[table].field(name) for name in columns]).empty_table())
+        self.rows = self._with_numbers(pa.schema([TABLES[table].field(name) for name in columns]).empty_table())
         self.problems: list[str] = []
 
     def refresh(self) -> bool:
         """Read new parts, and return whether there were any."""
-        if not self._follower.changed():
+        if not self._follower.has_changed():
             return False
         news = self._follower.poll()
         way_out = {True: "Upgrade permafrost-sweeps.", False: "Not shown; the same launch runs its trials again."}
         self.problems = [f"{self._table}/{part.name}: {part.wrong}. {way_out[part.newer]}" for part in news.broken]
         rows = self.rows.iloc[:0] if news.reset else self.rows
         if news.rows:
-            new = self._numbered(pa.concat_tables([part.replace_schema_metadata(None) for part in news.rows]))
+            new = self._with_numbers(pa.concat_tables([part.replace_schema_metadata(None) for part in news.rows]))
             rows = pd.concat([rows, new], ignore_index=True) if len(rows) else new
             rows = rows.drop_duplicates(self._keys, keep="last", ignore_index=True)  # of a killed compaction
         self.rows = rows
         pa.default_memory_pool().release_unused()
         return True
 
-    def _numbered(self, rows: pa.Table) -> pd.DataFrame:
-        numbers = self._numbers.of(rows["trial_id"])
+    def _with_numbers(self, rows: pa.Table) -> pd.DataFrame:
+        numbers = self._numbers.numbers(rows["trial_id"])
         empty = [name for name in METRICS if name in rows.column_names and rows[name].null_count == len(rows)]
         return self._frame(rows.drop_columns(empty)).assign(t=numbers)
 
 
-def of_attempts(rows: pd.DataFrame, trials: pd.DataFrame) -> pd.DataFrame:
+def rows_of_attempts(rows: pd.DataFrame, trials: pd.DataFrame) -> pd.DataFrame:
     """Those rows of a followed table whose `t` and `attempt` are of some trials and count, in the table's order."""
     chosen = trials.loc[trials["t"] >= 0, ["t", "attempt"]].astype(np.int32)
     numbers = rows["t"].to_numpy()
@@ -212,12 +212,12 @@ class FollowedPlans:
     def __init__(self, store: ResultStore, settings: Settings, numbers: TrialNumbers) -> None:
         self.newest: tuple[PlanFrame, ...] = ()
         self.problems: tuple[str, ...] = ()
-        self._storage, self._settings, self._numbers = store.storage.at("sweeps"), settings, numbers
+        self._storage, self._settings, self._numbers = store.storage.subfolder("sweeps"), settings, numbers
         self._read: dict[str, tuple[frozenset[str], PlanFrame | str | None]] = {}
 
     def refresh(self) -> bool:
         """Read changed plans, and return whether there were any."""
-        listed = {name: frozenset(files) for name, files in self._storage.inside().items()}
+        listed = {name: frozenset(files) for name, files in self._storage.files_by_folder().items()}
         if listed == {name: files for name, (files, _) in self._read.items()}:
             return False
         self._read = {name: self._look(name, files) for name, files in listed.items()}
@@ -230,18 +230,18 @@ class FollowedPlans:
         if name in self._read and self._read[name][0] == files:
             return self._read[name]
         try:
-            plan = newest_plan(self._storage.at(name), files)
+            plan = newest_plan(self._storage.subfolder(name), files)
         except AccessError:
             raise
         except StoreError as error:
             return files, str(error)
-        return files, None if plan is None else self._framed(plan)
+        return files, None if plan is None else self._frame(plan)
 
-    def _framed(self, plan: SweepPlan) -> PlanFrame:
+    def _frame(self, plan: SweepPlan) -> PlanFrame:
         read = [(trial_id, self._settings.of_spec(trial_id, spec)) for trial_id, spec in plan.trials]
         rows = [(self._numbers.number(i), i, *pair) for i, pair in read if pair]
         trials = pd.DataFrame(rows, columns=["t", "trial_id", "cell", "seed"]).drop_duplicates("t")
-        return PlanFrame(plan.name, plan.time, plan.source, trials, plan.asks)
+        return PlanFrame(plan.name, plan.time, plan.source, trials, plan.decision_plan)
 
 
 _COLUMNS = {
@@ -255,7 +255,7 @@ class TrialRows:
     """One table of a store, read for a few trials at a time, from any thread."""
 
     def __init__(self, store: ResultStore, table: str, *, most: int | None = None) -> None:
-        self._parts = PartFolder(store.storage.at(table), TABLES[table])
+        self._parts = PartFolder(store.storage.subfolder(table), TABLES[table])
         self._columns, self._keys = list(_COLUMNS[table]), KEYS[table]
         self._most = _MOST.get(table) if most is None else most
         self._empty = pa.schema([TABLES[table].field(name) for name in self._columns]).empty_table()
@@ -264,14 +264,14 @@ class TrialRows:
         self._rows: dict[str, pa.Table] = {}
         self._loaded: set[str] = set()
 
-    def of(self, trials: pd.DataFrame) -> pa.Table:
+    def rows(self, trials: pd.DataFrame) -> pa.Table:
         """Rows of the attempts that count of some trials, `trial_id` and `attempt`, in no order. Raises StoreError."""
         attempts = dict(zip(trials["trial_id"], trials["attempt"].astype(int), strict=True))
         with self._lock:
             if self._most is not None and len(self._loaded) > self._most:
                 self._loaded, self._rows = set(), {}
             self._read_parts(set(attempts) - self._loaded)
-            return self._found(attempts)
+            return self._find(attempts)
 
     def _read_parts(self, missing: set[str]) -> None:
         def read(name: str) -> pa.Table | BrokenPart | None:
@@ -290,16 +290,16 @@ class TrialRows:
                 self._rows[name] = rows.filter(pc.is_in(rows["trial_id"], pa.array(sorted(loaded), pa.string())))
         self._loaded = loaded
 
-    def _found(self, attempts: Mapping[str, int]) -> pa.Table:
+    def _find(self, attempts: Mapping[str, int]) -> pa.Table:
         rows = pa.concat_tables([self._empty, *(t.replace_schema_metadata(None) for t in self._rows.values())])
         chosen = rows.filter(pc.is_in(rows["trial_id"], pa.array(sorted(attempts), pa.string())))
         pairs = zip(chosen["trial_id"].to_pylist(), chosen["attempt"].to_pylist(), strict=True)
         right = pa.array([attempts[trial_id] == attempt for trial_id, attempt in pairs], pa.bool_())
-        return latest(chosen.filter(right), self._keys)
+        return latest_rows(chosen.filter(right), self._keys)
 
 
 EVERYTHING = "all trials"  # the sweep of a store whose trials no plan names; a real one cannot have a space in its name
-_DRIVER_EVERY_S = 3.0
+_DRIVER_EVERY_S = 3.0  # seconds between two readings of who runs: a listing of the store each
 
 
 @dataclass(frozen=True, eq=False)
@@ -364,12 +364,12 @@ class Snapshot:
 
     def epochs(self, trials: pd.DataFrame) -> pd.DataFrame:
         """The evaluations of some trials, by trial and step, with `trial_id`, `cell` and `seed`."""
-        rows = of_attempts(self.evaluations, trials).sort_values(["t", "step"], kind="stable")
+        rows = rows_of_attempts(self.evaluations, trials).sort_values(["t", "step"], kind="stable")
         return rows.merge(trials[["t", "trial_id", "cell", "seed"]], on="t", how="left")
 
     def tags(self, trials: pd.DataFrame, split: str) -> pd.DataFrame:
-        """The scores by label of some trials, with `trial_id`, `cell` and `seed`. The first call reads all of them."""
-        rows = of_attempts(self.label_scores(), trials)
+        """The rows of `tags` of these trials and `split`, with `trial_id`, `cell`, `seed`; the first call reads all."""
+        rows = rows_of_attempts(self.label_scores(), trials)
         rows = rows[rows["split"] == split].sort_values(["t", "level", "tag"], kind="stable")
         return rows.merge(trials[["t", "trial_id", "cell", "seed"]], on="t", how="left")
 
@@ -409,7 +409,7 @@ class Frames:
         with self._lock:
             changed = [*(followed.refresh() for followed in self._followed), self._look_at_drivers()]
             if self._snapshot is None or any(changed):
-                self._snapshot = self._made(self._snapshot.version + 1 if self._snapshot else 1)
+                self._snapshot = self._make_snapshot(self._snapshot.version + 1 if self._snapshot else 1)
             return self._snapshot
 
     def _label_scores(self) -> pd.DataFrame:
@@ -430,7 +430,7 @@ class Frames:
         changed, self._drivers, self._drivers_at = drivers != self._drivers, drivers, time.monotonic()
         return changed
 
-    def _made(self, version: int) -> Snapshot:
+    def _make_snapshot(self, version: int) -> Snapshot:
         ended = _newest_attempts(self._ended.rows)
         active = self._epochs.rows.groupby("t", as_index=False)[["attempt", "time"]].max()
         sweeps = [self._sweep(plan, ended, active) for plan in self._plans.newest]
@@ -464,7 +464,7 @@ class Frames:
         last = _newest_time(trials, active[active["t"].isin(trials["t"])])
         return Sweep(
             plan.name,
-            self._described(trials),
+            self._describe(trials),
             plan.time,
             plan.source,
             ray,
@@ -483,9 +483,9 @@ class Frames:
         trials = pd.concat([ended, *waiting], ignore_index=True).drop_duplicates("t")
         started = max((sweep.started for sweep in sweeps), default=0.0)
         since = min((sweep.running_since for sweep in sweeps if sweep.running_since is not None), default=None)
-        return Sweep(EVERYTHING, self._described(trials), started, "", "", since, _newest_time(ended, active))
+        return Sweep(EVERYTHING, self._describe(trials), started, "", "", since, _newest_time(ended, active))
 
-    def _described(self, trials: pd.DataFrame) -> pd.DataFrame:
+    def _describe(self, trials: pd.DataFrame) -> pd.DataFrame:
         """The trials as every analysis takes them, with `corpus_key` and `NUMBERS`."""
         trials = full_frame(trials, {cell: self._settings.by_cell[cell] for cell in trials["cell"].unique()})
         trials["corpus_key"] = trials["task"] + " " + trials["corpus"]
@@ -496,7 +496,7 @@ class Frames:
 
 
 def _newest_attempts(ended: pd.DataFrame) -> pd.DataFrame:
-    """One row per trial whose spec can be read, that of its newest attempt."""
+    """The newest attempt of each trial whose spec can be read, one row each."""
     rows = ended[ended["cell"].notna()]
     rows = rows.assign(time=rows["time"].fillna(pd.Timestamp(0, tz="UTC")))
     return rows.sort_values(["t", "attempt"], kind="stable").drop_duplicates("t", keep="last")

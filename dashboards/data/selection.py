@@ -25,7 +25,7 @@ from orchestrator.analysis.trial_frame import with_sentences
 from orchestrator.config.quantities import amount
 from orchestrator.store import ResultStore
 from orchestrator.store.evidence import sentence_columns
-from trials.escaping import escaped
+from trials.escaping import escape_line
 from trials.metrics.metric import METRICS, metric_label
 from trials.outside.validation_rules import rule_of
 from trials.record import SAVED, State
@@ -38,7 +38,7 @@ AXES = {"epoch": "epochs", "train_s": "training time"}
 THEMES = ("auto", "light", "dark")
 STATES = ("any", "completed or pruned", "failed", "not ended")
 GROUPS = ("none", "freeze")
-_LONGEST, _LONG = 300, 3000
+_LONGEST, _LONG = 300, 3000  # characters of a query's field, and of `_LONG_ONES`; the rest is cut off
 _LONG_ONES = ("filters", "columns", "trials")
 
 
@@ -199,7 +199,7 @@ class Selection:
     every: pd.DataFrame | None = None
 
     @property
-    def of_questions(self) -> Selection:
+    def question_selection(self) -> Selection:
         """The selection with all settings of each question, whatever is shown, as their intervals hold jointly."""
         return self if self.every is None else replace(self, trials=self.every, every=None)
 
@@ -211,7 +211,7 @@ class Selection:
         return replace(asks, tolerance=tolerance, cost=self.query.cost)
 
     @cached_property
-    def completed(self) -> pd.DataFrame:
+    def completed_trials(self) -> pd.DataFrame:
         """The trials that enter means, by `state`."""
         return self.trials[(self.trials["state"] == State.COMPLETED.value) & self.trials[self.column].notna()]
 
@@ -220,11 +220,11 @@ class Selection:
         """The trials with the columns of `with_sentences`, all None by another metric. Raises StoreError."""
         if not self.scored:
             return with_sentences(self.trials, {})
-        columns = sentence_columns(self.snapshot.few["contributions"].of(self.completed), self.scored)
+        columns = sentence_columns(self.snapshot.few["contributions"].rows(self.completed_trials), self.scored)
         return with_sentences(self.trials, columns)
 
     @property
-    def others(self) -> pd.DataFrame:
+    def other_trials(self) -> pd.DataFrame:
         """The trials whose `state` is an end other than completed and pruned."""
         return self.trials[self.trials["state"].isin(_ENDED) & ~self.trials["state"].isin(_WELL)]
 
@@ -242,8 +242,8 @@ def select(snapshot: Snapshot, query: PageQuery) -> Selection:
         return Selection(snapshot, None, query, _no_trials(), "score", "score", url_query=query)
     chooser = _Chooser()
     sweep = snapshot.sweeps[chooser.choose("sweep", query.sweep, begun)]
-    trials = _narrowed(sweep.trials, chooser, "corpus", query.corpus, "corpus_key")
-    trials = _narrowed(trials, chooser, "model", query.model, "model")
+    trials = _narrow(sweep.trials, chooser, "corpus", query.corpus, "corpus_key")
+    trials = _narrow(trials, chooser, "model", query.model, "model")
     trials, scope = _narrowed_setup(trials, chooser, query.setup)
     sizes = chooser.filter("size", query.size, sorted(trials["train_size"].unique().tolist()))
     strategies = chooser.filter("strategy", query.strategy, trials["strategy"].unique().tolist())
@@ -274,24 +274,24 @@ def select(snapshot: Snapshot, query: PageQuery) -> Selection:
     return replace(selection, url_query=query, scope=scope, every=whole)
 
 
-def of_page(selection: Selection) -> Selection:
+def page_selection(selection: Selection) -> Selection:
     """All corpora, models and train sizes of the selected sweep, but those that the address excludes, on dev.
 
     Of several set-ups those of the best for each corpus and model, or the one that the address names.
     """
     whole = whole_sweep(selection)
-    url_query, trials = selection.url_query, _asked(selection, whole.trials, "corpus", "model", "size")
+    url_query, trials = selection.url_query, _matching_trials(selection, whole.trials, "corpus", "model", "size")
     if len(trials) and trials["setup"].nunique() > 1:
         groups = trials.groupby(["corpus_key", "model"], sort=False)
         trials = pd.concat([_narrowed_setup(rows, _Chooser(), url_query.setup)[0] for _, rows in groups])
     return replace(whole, trials=trials)
 
 
-def listed(selection: Selection) -> Selection:
+def listed_selection(selection: Selection) -> Selection:
     """All trials of the selected sweep but those that the address excludes, in whatever set-up and state."""
     whole = whole_sweep(selection)
     url_query = selection.url_query
-    trials = _asked(selection, whole.trials, "corpus", "model", "setup", "size", "strategy")
+    trials = _matching_trials(selection, whole.trials, "corpus", "model", "setup", "size", "strategy")
     if url_query.embeddings != "any" and len(trials):
         trials = trials[trials["embeddings"] == (url_query.embeddings == "frozen")]
     return replace(whole, trials=trials)
@@ -300,7 +300,7 @@ def listed(selection: Selection) -> Selection:
 _COLUMNS = {"corpus": "corpus_key", "model": "model", "setup": "setup", "size": "train_size", "strategy": "strategy"}
 
 
-def _asked(selection: Selection, trials: pd.DataFrame, *keys: str) -> pd.DataFrame:
+def _matching_trials(selection: Selection, trials: pd.DataFrame, *keys: str) -> pd.DataFrame:
     """The trials that the address does not exclude by these keys; what no trial has excludes none."""
     for key in keys:
         if getattr(selection.url_query, key) and len(trials):
@@ -319,7 +319,7 @@ def whole_sweep(selection: Selection, sweep: Sweep | None = None) -> Selection:
     )
 
 
-def of_corpus(selection: Selection) -> Selection:
+def corpus_selection(selection: Selection) -> Selection:
     """The trials of the selected corpus with every model and set-up, of the selected train sizes and strategies."""
     if selection.sweep is None or not len(selection.trials):
         return selection
@@ -384,17 +384,17 @@ class _Chooser:
         return [word for word in wanted if word in options] or list(options)
 
 
-def _narrowed(trials: pd.DataFrame, chooser: _Chooser, key: str, wanted: str, column: str) -> pd.DataFrame:
+def _narrow(trials: pd.DataFrame, chooser: _Chooser, key: str, wanted: str, column: str) -> pd.DataFrame:
     return _where(trials, trials[column] == chooser.choose(key, wanted, trials[column].unique().tolist()))
 
 
 def _where(trials: pd.DataFrame, rows: pd.Series) -> pd.DataFrame:
-    """Some of the trials; the same frame if all of them, as copying takes most of a filter's time."""
+    """The trials for which `rows` (trials,) is true; the same frame if all are, as copying takes most of the time."""
     return trials if rows.all() else trials[rows]
 
 
 def _narrowed_setup(trials: pd.DataFrame, chooser: _Chooser, wanted: str) -> tuple[pd.DataFrame, str]:
-    """The trials of one set-up, the best if none is named, or of each freeze's own best; and which it is, in words.
+    """The trials of the named set-up, of the best one, or of each freeze's own best, and a description of which.
 
     With their baselines, whose set-up label may differ.
     """
@@ -469,7 +469,7 @@ def _no_trials() -> pd.DataFrame:
     return pd.DataFrame({name: pd.Series(dtype=object) for name in names.split()})
 
 
-_DIGITS = 10
+_DIGITS = 10  # of a commit
 
 
 def versions_of(store: ResultStore) -> dict[str, str]:
@@ -517,7 +517,7 @@ def provenance(selection: Selection) -> Provenance:
     config = hashlib.sha256("\n".join(sorted(trials["trial_id"])).encode()).hexdigest()[:12]
     specs = [snapshot.specs[cell] for cell in trials["cell"].unique()]
     data = tuple(dict.fromkeys(f"{spec.data.name} {spec.data.fingerprint[:12]}" for spec in specs))
-    setups = tuple(escaped(str(setup)) for setup in trials["setup"].unique() if setup) if "setup" in trials else ()
+    setups = tuple(escape_line(str(setup)) for setup in trials["setup"].unique() if setup) if "setup" in trials else ()
     commits, devices = _frequent(selection, "git_commit"), _frequent(selection, "device")
     planned = 0 if selection.sweep is None else len(selection.sweep.trials)
     query = selection.url_query.but(theme="auto", pause=False).search()
@@ -527,10 +527,10 @@ def provenance(selection: Selection) -> Provenance:
         f"commit {', '.join(map(short_commit, commits[:3])) or 'none'}",
         f"data {_some(data)}",
         f"device {_some(devices)}",
-        f"{len(trials):,} of {amount(planned, 'trial')} shown, {len(selection.completed):,} completed",
+        f"{len(trials):,} of {amount(planned, 'trial')} shown, {len(selection.completed_trials):,} completed",
         f"{len(snapshot.evaluations):,} evaluations in the store",
         f"last row {_utc(snapshot.last_row) or 'none'}",
-        *([f"address {escaped(query)}"] if query else []),
+        *([f"address {escape_line(query)}"] if query else []),
     )
     corpora = _some(tuple(dict.fromkeys(dataset.rpartition(" ")[0] for dataset in data)))
     return Provenance(" · ".join(parts), corpora, config, commits, devices)
@@ -539,7 +539,7 @@ def provenance(selection: Selection) -> Provenance:
 def _frequent(selection: Selection, column: str) -> tuple[str, ...]:
     if column not in selection.trials:
         return ()
-    return tuple(escaped(str(name)) for name in selection.trials[column].dropna().value_counts().index)
+    return tuple(escape_line(str(name)) for name in selection.trials[column].dropna().value_counts().index)
 
 
 def _utc(stamp: float | None) -> str:

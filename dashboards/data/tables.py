@@ -17,10 +17,10 @@ from typing import NamedTuple
 import pandas as pd
 
 from orchestrator.analysis.freeze_names import FROZEN, TRAINED, FreezeName
-from trials.escaping import csv_cell, escaped, latex, latex_comment, markdown
+from trials.escaping import csv_cell, escape_line, latex, latex_comment, markdown
 
 
-def shown(value: object, column: str = "") -> str:
+def cell_text(value: object, column: str = "") -> str:
     """A table cell as people write it; empty if there is no value.
 
     Columns in "(%)" or "(points)" have two decimals, p values below 0.001 are "< 0.001", and other numbers have at most
@@ -34,7 +34,7 @@ def shown(value: object, column: str = "") -> str:
         return value
     if isinstance(value, int) or (hasattr(value, "item") and isinstance(value.item(), int)):
         return f"{value:,}"
-    return _float(value, column) if isinstance(value, float) else escaped(str(value))
+    return _float(value, column) if isinstance(value, float) else escape_line(str(value))
 
 
 def _float(value: float, column: str) -> str:
@@ -48,8 +48,8 @@ def _float(value: float, column: str) -> str:
 
 
 def rows_of(frame: pd.DataFrame) -> Iterable[list[str]]:
-    """Each row of any frame as text."""
-    columns = [[shown(value, str(name)) for value in frame[name].tolist()] for name in frame.columns]
+    """Each row of a frame as text, cell by cell in the order of its columns, whatever these are."""
+    columns = [[cell_text(value, str(name)) for value in frame[name].tolist()] for name in frame.columns]
     return map(list, zip(*columns, strict=True))
 
 
@@ -88,7 +88,7 @@ def as_latex(
     rows = frame if most is None else frame.head(most)
     columns = [_column(frame, n, list(cells)) for n, cells in enumerate(zip(*rows_of(rows), strict=True))]
     columns = columns or [_column(frame, n, []) for n in range(frame.shape[1])]
-    size, blocks, is_wide = _arranged(columns, _first_figure(frame))
+    size, blocks, is_wide = _arrange(columns, _first_figure(frame))
     parts = [caption] * bool(caption)
     if len(frame) > len(rows):
         parts.append(f"The first {len(rows)} of {len(frame):,} rows; the CSV has all.")
@@ -122,17 +122,17 @@ def _chars(cell: str) -> float:
 
 
 def _short(cell: FreezeName) -> str:
-    """The name beside its strip, whose first square says whether the embeddings are frozen."""
+    """The name that stands next to a layer strip, whose first square already says whether the embeddings are frozen."""
     return cell.removesuffix(" + embeddings") if cell.squares else str(cell)
 
 
 def _in_latex(cell: str) -> str:
     if isinstance(cell, FreezeName) and cell.squares:
-        return f"{_drawn(cell.squares.replace(' ', '~'))}~{latex(_short(cell))}"
-    return _drawn(latex(cell))
+        return f"{_draw_squares(cell.squares.replace(' ', '~'))}~{latex(_short(cell))}"
+    return _draw_squares(latex(cell))
 
 
-def _drawn(text: str) -> str:
+def _draw_squares(text: str) -> str:
     """LaTeX with the squares of layer strips as rules, as its fonts have no such characters."""
     squares = text.replace(FROZEN, r"\frozenlayer{}").replace(TRAINED, r"\trainedlayer{}")
     return squares.replace("±", r"$\pm$")  # its own character is a bitmap in many installations
@@ -146,7 +146,7 @@ def _first_figure(frame: pd.DataFrame) -> int:
     return 1
 
 
-def _arranged(columns: Sequence[_Column], names: int) -> tuple[str, list[list[_Column]], bool]:
+def _arrange(columns: Sequence[_Column], names: int) -> tuple[str, list[list[_Column]], bool]:
     """(size of the font, columns of each block, whether it takes both columns of the page)."""
     for available, is_wide in ((COLUMN_PT, False), (PAGE_PT, True)):
         for size, points in _SIZES.items():
@@ -165,7 +165,7 @@ def _arranged(columns: Sequence[_Column], names: int) -> tuple[str, list[list[_C
 
 def _tabular(columns: Sequence[_Column], points: float, *, is_first: bool) -> list[str]:
     forms = (f"p{{{column.chars * _EM * points:.0f}pt}}" if column.form == "p" else column.form for column in columns)
-    rows = zip(*(map(_ragged, c.cells) if c.form == "p" else c.cells for c in columns), strict=True)
+    rows = zip(*(map(_ragged_cell, c.cells) if c.form == "p" else c.cells for c in columns), strict=True)
     return [
         *([] if is_first else [r"  \par\medskip"]),
         f"  \\begin{{tabular}}{{{''.join(forms)}}}",
@@ -178,7 +178,7 @@ def _tabular(columns: Sequence[_Column], points: float, *, is_first: bool) -> li
     ]
 
 
-def _ragged(cell: str) -> str:
+def _ragged_cell(cell: str) -> str:
     return rf"\raggedright\hspace{{0pt}}{cell}" if cell else ""
 
 
@@ -199,7 +199,7 @@ def as_csv(frame: pd.DataFrame, source: str = "") -> str:
     The first line is the header, so that every reader takes it; `source`, if any, is the last column of each row.
     """
     out = io.StringIO()
-    last = [csv_cell(escaped(source))] * bool(source)
+    last = [csv_cell(escape_line(source))] * bool(source)
     writer = csv.writer(out, lineterminator="\r\n")
     writer.writerow([*map(_cell, frame.columns), *["source"] * bool(source)])
     for row in zip(*(frame[name].tolist() for name in frame.columns), strict=True):
@@ -213,7 +213,7 @@ def _cell(value: object) -> object:
 
 
 def as_markdown(frame: pd.DataFrame) -> str:
-    """A Markdown table of any frame."""
+    """A Markdown table with all columns of a frame, whatever these are, under their names."""
     head = [markdown(str(name)) for name in frame.columns]
     lines = [head, ["---"] * len(head), *(map(_in_markdown, row) for row in rows_of(frame))]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
@@ -223,7 +223,7 @@ def _in_markdown(word: str) -> str:
     return " ".join(filter(None, [word.squares if isinstance(word, FreezeName) else "", markdown(word)]))
 
 
-def formatted(frame: pd.DataFrame, kind: str, *, caption: str, label: str, source: str) -> str:
+def format_table(frame: pd.DataFrame, kind: str, *, caption: str, label: str, source: str) -> str:
     """A frame in one of `FORMATS`, with the source of its numbers as a column in CSV and a comment in LaTeX."""
     if kind == "csv":
         return as_csv(frame, source)

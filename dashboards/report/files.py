@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from dashboards.data.frames import Frames
 from dashboards.data.selection import PageQuery, Provenance, parse_query, provenance, select, versions_of
-from dashboards.data.tables import FORMATS, as_csv, as_latex, formatted
+from dashboards.data.tables import FORMATS, as_csv, as_latex, format_table
 from dashboards.report.html import as_html
 from dashboards.report.paper import PaperFigure, paper_figures, paper_files
 from dashboards.report.pictures import KINDS, WIDTH, FigureRenderer
@@ -71,7 +71,7 @@ def drawn_part(frames: Frames, name: str, url: str) -> DrawnPart:
 def table_file(part: Part[Any], drawn: Drawn, source: Provenance, kind: str) -> str:
     """The table of a part in one of `tables.FORMATS`."""
     caption = f"{part.title}: {source.corpora}."
-    return formatted(drawn.table, kind, caption=caption, label=f"tab:{part.name}", source=source.line)
+    return format_table(drawn.table, kind, caption=caption, label=f"tab:{part.name}", source=source.line)
 
 
 def _content(part: Part[object], drawn: Drawn, path: Path, source: Provenance) -> bytes:

@@ -19,12 +19,12 @@ import pandas as pd
 from dashboards.data.tables import rows_of
 from dashboards.report.pictures import PLOTLY_JS
 from dashboards.report.sections import Section, methods
-from dashboards.views.kit.drawing import PLOTLY_CONFIG, Figure, in_dark
+from dashboards.views.kit.drawing import PLOTLY_CONFIG, Figure, dark_colours
 from dashboards.views.kit.part import Drawn, Part
 from orchestrator.analysis.freeze_names import FreezeName
 from trials.escaping import html
 
-MAX_ROWS = 400
+MAX_ROWS = 400  # of a table in the file; the CSV beside it has all
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1a1b1e; --pale: #495057; --paper: #fff; --rule: #dee2e6; --link: #1864ab; }
@@ -103,9 +103,9 @@ def document(title: str, body: Iterable[str]) -> str:
             f"<style>{_STYLE}</style></head><body><main>",
             *body,
             "</main>",
-            f'<script type="application/json" id="config">{_embedded(PLOTLY_CONFIG)}</script>',
-            f'<script type="application/json" id="colours">{_embedded(in_dark())}</script>',
-            f'<script type="application/octet-stream" id="plotly">{_packed(PLOTLY_JS)}</script>',
+            f'<script type="application/json" id="config">{_embed(PLOTLY_CONFIG)}</script>',
+            f'<script type="application/json" id="colours">{_embed(dark_colours())}</script>',
+            f'<script type="application/octet-stream" id="plotly">{_pack(PLOTLY_JS)}</script>',
             f"<script>{_SCRIPT}</script></body></html>\n",
         ]
     )
@@ -197,12 +197,12 @@ def drawing(key: str, title: str, figure: Figure) -> str:
     height = int(figure["layout"].get("height", 380))
     label = html(f"{title}; a table follows")
     place = f'data-figure="{key}-data" style="min-height:{height}px"'
-    data = f'<script type="application/json" id="{key}-data">{_embedded(figure)}</script>'
+    data = f'<script type="application/json" id="{key}-data">{_embed(figure)}</script>'
     return f'<div {place} role="group" aria-label="{label}"></div>{data}'
 
 
 def as_table(frame: pd.DataFrame) -> str:
-    """The first rows of any table, numbers to the right."""
+    """The first rows of a frame with any columns as an HTML table; columns of numbers are aligned to the right."""
     classes = [' class="number"' if pd.api.types.is_numeric_dtype(frame[name]) else "" for name in frame.columns]
     head = "".join(f'<th scope="col"{c}>{html(str(n))}</th>' for n, c in zip(frame.columns, classes, strict=True))
     rows = (
@@ -222,12 +222,12 @@ def _cell(word: str) -> str:
     return f'<span class="strip" role="img" aria-label="{html(word.heard)}">{word.squares}</span> {html(word)}'
 
 
-def _embedded(content: object) -> str:
+def _embed(content: object) -> str:
     """JSON that cannot close the script element around it."""
     return json.dumps(content, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
 
 
 @functools.cache
-def _packed(path: Path) -> str:
+def _pack(path: Path) -> str:
     """A file compressed and encoded, without a timestamp: the same bytes give the same text."""
     return base64.b64encode(gzip.compress(path.read_bytes(), 9, mtime=0)).decode()

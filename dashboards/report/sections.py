@@ -106,12 +106,12 @@ def answer_lines(selection: Selection) -> tuple[str, ...]:
         tolerance = f"tolerance {amount(answer.tolerance, 'point')}"
         lines.append(f"Train size {answer.train_size:,}, {tolerance}: {answer.sentence}")
         if (chosen := answer.decided_by.choice) is not None:
-            costs = savings(selection.of_questions.trials)
+            costs = savings(selection.question_selection.trials)
             lines += filter(None, [saves_sentence(costs[costs["cell"] == chosen["cell"]], COSTS)])
     return tuple(lines)
 
 
-def _named(selection: Selection) -> Selection:
+def _name_selection(selection: Selection) -> Selection:
     """The selection with an address that names its corpus, model and set-up."""
     query = selection.query
     named = selection.url_query.but(corpus=query.corpus, model=query.model, setup=query.setup)
@@ -170,7 +170,7 @@ def sections(
     """
     require_sweep(snapshot, query.sweep)
     selections = [
-        _named(select(snapshot, model))  # the best one of several set-ups
+        _name_selection(select(snapshot, model))  # the best one of several set-ups
         for corpus in _each(snapshot, query, "corpus")
         for model in _each(snapshot, corpus, "model")
     ]
@@ -189,7 +189,7 @@ def sections(
 
 
 def methods(all_sections: Sequence[Section]) -> tuple[list[str], list[tuple[Section, list[str]]]]:
-    """(sentences of the methods that all sections have, then each section with those of its own)."""
+    """The sentences on methods that all sections share, then each section with the sentences of its own."""
     shared = [line for line in all_sections[0].method if all(line in section.method for section in all_sections)]
     own = [(section, [line for line in section.method if line not in shared]) for section in all_sections]
     return shared, [(section, lines) for section, lines in own if lines]

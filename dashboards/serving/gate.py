@@ -31,7 +31,7 @@ from werkzeug.wrappers import Request, Response
 
 from dashboards.serving.access import Access, clean_prefix
 from orchestrator.config.console import debugging
-from trials.escaping import escaped
+from trials.escaping import escape_line
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
@@ -97,7 +97,7 @@ def _plain_error_pages(server: flask.Flask) -> None:
         if _is_forged(error):
             return plain(BadRequest())
         where = f"{flask.request.method} {flask.request.path}"
-        log.error("%s", escaped(f"{where}: {type(error).__name__}: {error}"), exc_info=debugging.is_on)
+        log.error("%s", escape_line(f"{where}: {type(error).__name__}: {error}"), exc_info=debugging.is_on)
         text = "500 Internal Server Error: see the dashboard's log.\n"
         return text, 500, {"Content-Type": "text/plain; charset=utf-8"}
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import dash_mantine_components as dmc
 from dash import html
 
-from dashboards.data.selection import Selection, of_page
+from dashboards.data.selection import Selection, page_selection
 from dashboards.views import coverage
 from dashboards.views.kit.cards import (
     PageAnswers,
@@ -15,7 +15,7 @@ from dashboards.views.kit.cards import (
     answers_of_page,
     answers_table,
     cards_or_table,
-    left_out,
+    hidden_answers_note,
     short_answers,
 )
 from dashboards.views.kit.part import EmptyPartError, Part, View
@@ -68,7 +68,7 @@ def _sentences(selection: Selection) -> list[ShortAnswer]:
         return [ShortAnswer("", str(error))]
 
 
-def in_lines(selection: Selection) -> list[str]:
+def text_lines(selection: Selection) -> list[str]:
     """The answer as plain text, one line per corpus."""
     return [f"{subject}: {words}" if subject else words for subject, words in _sentences(selection)]
 
@@ -90,9 +90,9 @@ ANSWERS = Part(
     prepare_cards,
     lambda info: answers_table(info.found.answers),
     body=lambda info, look: cards_body(info),
-    note=lambda info: left_out(info.found),
+    note=lambda info: hidden_answers_note(info.found),
     of_store=True,
-    shows=of_page,
+    shows=page_selection,
 )
 VIEW = View(
     "/",
@@ -104,5 +104,5 @@ VIEW = View(
     add_callbacks=add_sweep_callbacks,
     of_all=("corpus", "model", "size"),
     why_dimmed=lambda selection: "",
-    shows=of_page,
+    shows=page_selection,
 )

@@ -75,7 +75,7 @@ def picks_of(selection: Selection) -> Picks:
     return Picks(rows, why_not, note)
 
 
-def to_compare(selection: Selection) -> Picks:
+def compared_picks(selection: Selection) -> Picks:
     """The picked trials. Raises EmptyPartError where they cannot be compared."""
     picks = picks_of(selection)
     if picks.why_not:
@@ -120,7 +120,7 @@ class PickedCurves(NamedTuple):
 
 def prepare_curves(selection: Selection) -> PickedCurves:
     """Every evaluation that the store has."""
-    picks = to_compare(selection)
+    picks = compared_picks(selection)
     epochs = selection.snapshot.epochs(picks.trials)
     if not len(epochs):
         raise EmptyPartError("None of these trials has been evaluated yet.")
@@ -157,10 +157,10 @@ def draw_curves(info: PickedCurves, look: Look) -> Figure:
 
 def _end_label(row: dict[Hashable, Any]) -> str:
     """The number of a trial and what it freezes."""
-    return f"{row['number']} {_frozen(row).squares or short(row['freeze'], 12)}"
+    return f"{row['number']} {_freeze_name(row).squares or short(row['freeze'], 12)}"
 
 
-def _frozen(row: dict[Hashable, Any]) -> FreezeName:
+def _freeze_name(row: dict[Hashable, Any]) -> FreezeName:
     return FreezeName(row["freeze_spec"], int(row["n_layers"]))
 
 
@@ -197,7 +197,7 @@ def _labels(ends: list[tuple[float, float, int]], labels: list[str], panel: int,
 
 
 def curves_table(info: PickedCurves) -> pd.DataFrame:
-    """One row per evaluation of a `trial`."""
+    """One row per evaluation: `number`, `trial`, `epoch`, the dev score in percent, and both losses."""
     t = info.epochs
     return pd.DataFrame(
         {
@@ -225,7 +225,7 @@ CURVES = Part(
 _SAME = ("task", "metric", "corpus", "train_size")  # what two trials must share for their scores to compare
 
 
-def _picked(selection: Selection) -> Selection:
+def _picked_selection(selection: Selection) -> Selection:
     """The picked trials, if there are any."""
     picks = picks_of(selection)
     return selection_of(selection, picks) if len(picks.trials) else selection
@@ -250,7 +250,7 @@ def picked_list(selection: Selection) -> Any:
             href=f"/compare{selection.query.but(trials=rest).search()}",
             title=f"Remove trial {row['number']} from the comparison",
         )
-        strip = with_strip(_frozen(row), "")
+        strip = with_strip(_freeze_name(row), "")
         lines.append(
             html.Li([html.Span(strip, className="strip"), f"{phrase} (", trial_link(row["trial_id"]), ") ", remove])
         )
@@ -260,11 +260,12 @@ def picked_list(selection: Selection) -> Any:
 
 
 def prepare_scores(selection: Selection) -> pd.DataFrame:
-    """One row per picked trial, with the difference of its score to that of the first; NaN where they do not compare.
+    """One row per picked `trial`: `state`, `metric`, scores in percent, `best epoch` and the `difference to 1
+    (points)`, which is NaN where a trial does not compare with the first.
 
     Two trials are paired if they share corpus, train size and seeds; scores compare within one corpus and size.
     """
-    picks = to_compare(selection)
+    picks = compared_picks(selection)
     t, rows = picks.trials, picks.trials.to_dict("records")
     first = rows[0]
     paired, differences = [], []
@@ -299,9 +300,10 @@ def prepare_scores(selection: Selection) -> pd.DataFrame:
 def prepare_pairs(selection: Selection) -> pd.DataFrame:
     """Differences paired by seed, over seeds and, where their contributions are stored, sentences.
 
-    One row per setting that has pairs with that of the first trial; without an interval its ends are NaN.
+    One row per `setting` that has `pairs` with that of the first trial (`minus`): the mean difference and its interval
+    in points, whose ends are NaN where there is none, and a `note`.
     """
-    picks = to_compare(selection)
+    picks = compared_picks(selection)
     first = picks.trials.iloc[0]
     mine = picks.trials[(picks.trials[list(_SAME)] == first[list(_SAME)]).all(axis=1)]
     frame = selection_of(selection, picks._replace(trials=mine)).with_sentences
@@ -332,12 +334,12 @@ def prepare_pairs(selection: Selection) -> pd.DataFrame:
 
 
 def _setting(row: Any) -> str:
-    return ", ".join(filter(None, [_frozen(row), str(row["setup"])]))
+    return ", ".join(filter(None, [_freeze_name(row), str(row["setup"])]))
 
 
 def prepare_settings(selection: Selection) -> pd.DataFrame:
     """All settings of the picked trials' specs: `setting`, a column per trial, `differs`; those that differ first."""
-    by_trial = [settings_of(selection.snapshot, row) for row in to_compare(selection).trials.to_dict("records")]
+    by_trial = [settings_of(selection.snapshot, row) for row in compared_picks(selection).trials.to_dict("records")]
     keys = list(dict.fromkeys(key for settings in by_trial for key in settings))
     columns = {str(n): [settings.get(key, "") for key in keys] for n, settings in enumerate(by_trial, start=1)}
     table = pd.DataFrame({"setting": keys, **columns})
@@ -390,5 +392,5 @@ VIEW = View(
     (),
     content=picked_list,
     in_navigation=False,
-    shows=_picked,
+    shows=_picked_selection,
 )

@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 from dash import html
 
-from dashboards.data.selection import Selection, of_page, state_of
+from dashboards.data.selection import Selection, page_selection, state_of
 from dashboards.views.kit.cards import resume_command
-from dashboards.views.kit.components import copied
+from dashboards.views.kit.components import copy_box
 from dashboards.views.kit.drawing import STATES, Figure, Look, axis, cell_name, layout
 from dashboards.views.kit.part import EmptyPartError, Part
 from orchestrator.config.quantities import amount
@@ -20,7 +20,7 @@ from orchestrator.forecast.pace import TRIAL_COLUMNS, RunningTrial, time_left
 from trials.record import State
 from trials.spec import Seeds
 
-MAX_SQUARES = 5000
+MAX_SQUARES = 5000  # trials; more squares are too small to be told apart, and slow to draw
 
 
 class Coverage(NamedTuple):
@@ -141,7 +141,7 @@ def coverage_table(info: Coverage) -> pd.DataFrame:
 
 def prepare_failures(selection: Selection) -> pd.DataFrame:
     """`trials` and `example` by `state` and the last line of the error, where neither completed nor pruned."""
-    failed = selection.others
+    failed = selection.other_trials
     if not len(failed):
         raise EmptyPartError("No trial failed.")
     errors = failed["error"].fillna("").astype(str).str.strip().str.rsplit("\n", n=1).str[-1].str.slice(0, 300)
@@ -196,8 +196,8 @@ def progress(selection: Selection) -> list[Any]:
     assert sweep is not None
     if not sweep.is_running and state_of(sweep) == "finished":
         return []
-    stopped = [] if sweep.is_running else [copied(resume_command(sweep, selection.snapshot.address), "the command")]
-    shown = of_page(selection)  # of which a notice above says how many have completed
+    stopped = [] if sweep.is_running else [copy_box(resume_command(sweep, selection.snapshot.address), "the command")]
+    shown = page_selection(selection)  # of which a notice above says how many have completed
     is_said = bool(shown.incomplete) and len(shown.trials) == len(sweep.trials)
     return [_progress(prepare_progress(selection), is_said=is_said), *stopped]
 

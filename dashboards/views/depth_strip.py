@@ -27,7 +27,7 @@ from dashboards.views.kit.drawing import (
 )
 from dashboards.views.kit.part import Part
 
-MAX_DOTS = 5000
+MAX_DOTS = 5000  # trials; more are drawn as a density
 _BINS = 60  # bins of the density, over the range of the scores
 _TOLERANCES, _LEAST_TOLERANCE = 3.0, 1 / 3  # shown below the baseline, each counted as at least these points
 MOST_PANELS, _WIDE_FROM = 6, 16  # train sizes; settings of a panel that is half as wide as a page
@@ -54,7 +54,7 @@ class Strip(NamedTuple):
 
 def prepare_strip(selection: Selection) -> Strip:
     """The trials of all cells."""
-    done = selection.completed
+    done = selection.completed_trials
     dots = done[["trial_id", "cell", "seed", "freeze", "freeze_spec", "n_layers", "train_size"]]
     dots = dots.assign(y=100 * done[selection.column]).reset_index(drop=True)
     return Strip(cells_of(selection), dots, selection.query.trials, selection.plan.tolerance)
@@ -95,7 +95,7 @@ def draw_strip(info: Strip, look: Look) -> Figure:
             traces += [_density(dots, spots), *_extremes(dots, look)] if is_map else [_dots(dots, cells, look)]
         traces += [
             _means(cells, spots, look),
-            *_picked(dots, info.picked, look),
+            *_picked_marks(dots, info.picked, look),
             *_beyond(cells, spots, ends[size], look),
         ]
         data += [{**trace, **panel_axes(n), "showlegend": False} for trace in traces]
@@ -237,7 +237,7 @@ def _n_each(cells: pd.DataFrame) -> str:
     return f"n={most}" if least == most else f"n={least} to {most}"
 
 
-def _picked(dots: pd.DataFrame, ids: Sequence[str], look: Look) -> list[dict[str, Any]]:
+def _picked_marks(dots: pd.DataFrame, ids: Sequence[str], look: Look) -> list[dict[str, Any]]:
     """The picked trials, which the heatmap would hide and dots do not tell apart."""
     picked = dots[dots["trial_id"].isin(ids)]
     if not len(picked):

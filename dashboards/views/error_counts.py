@@ -75,8 +75,8 @@ class EntityErrors(NamedTuple):
 
 
 def predictions_of(snapshot: Snapshot, trials: pd.DataFrame, split: str) -> dict[str, PredictedLabels]:
-    """The stored predictions by `trial_id`, without the trials that have none. Raises StoreError."""
-    rows = snapshot.few["predictions"].of(trials)
+    """Stored `gold` and `predicted` labels of a split by `trial_id`, of trials that have them. Raises StoreError."""
+    rows = snapshot.few["predictions"].rows(trials)
     rows = rows.filter(pc.equal(rows["split"], split))
     ids = rows["trial_id"].unique().to_pylist()
     return {trial_id: _read(rows.filter(pc.equal(rows["trial_id"], trial_id))) for trial_id in ids}
@@ -130,7 +130,7 @@ def entity_errors(labels: PredictedLabels) -> EntityErrors:
 
 
 def _common(gold: Ids, predicted: Ids) -> int:
-    """The number of one-to-one pairs of a gold and a predicted span, both (type, start, end) in order, that overlap."""
+    """The number of one-to-one pairs of overlapping gold and predicted spans, given as (type, start, end) in order."""
     count = i = j = 0
     ours, theirs = gold[:, 1:].tolist(), predicted[:, 1:].tolist()
     while i < len(ours) and j < len(theirs):
@@ -143,7 +143,7 @@ def _common(gold: Ids, predicted: Ids) -> int:
     return count
 
 
-def at_answer(selection: Selection) -> Selection:
+def select_answer(selection: Selection) -> Selection:
     """The selection; if it names no setting, with the one that is recommended, or else that the answer is about."""
     query, url_query = selection.query, selection.url_query
     if url_query.freeze or selection.sweep is None:
@@ -182,12 +182,12 @@ class ComparedCells(NamedTuple):
 
 
 def compared_cells(selection: Selection) -> ComparedCells:
-    """The cell of the freeze that `at_answer` selects, or else of the deepest one, at the largest train size it has.
+    """The cell of the freeze that `select_answer` selects, or else of the deepest, at the largest train size it has.
 
     Raises EmptyPartError: the cell or its baseline has no completed trial.
     """
-    selection = at_answer(selection)
-    done = selection.completed
+    selection = select_answer(selection)
+    done = selection.completed_trials
     cells = done[done["cell"] != done["baseline"]].drop_duplicates("cell")
     wanted = selection.query.freeze
     named = cells[cells["freeze"] == wanted]
@@ -207,7 +207,7 @@ def compared_cells(selection: Selection) -> ComparedCells:
 
 
 def first_seeds(trials: pd.DataFrame, at_most: int) -> pd.DataFrame:
-    """The trials of at most `at_most` values of `seed`: first those that both cells have, then the lowest."""
+    """The trials of at most `at_most` values of `seed`: first those that both `cell` have, then the lowest."""
     cells = trials.groupby("seed")["cell"].nunique()
     order = cells.reset_index().sort_values(["cell", "seed"], ascending=[False, True])["seed"].head(at_most)
     return trials[trials["seed"].isin(order)]
@@ -238,15 +238,15 @@ class Confusion(NamedTuple):
     @property
     def shares(self) -> Matrix:
         """(labels, columns) share of each gold label; NaN if it does not occur."""
-        return _normalised(self.counts)
+        return _normalise(self.counts)
 
     @property
     def difference(self) -> Matrix:
         """(labels, columns) shares minus the baseline's."""
-        return _normalised(self.counts) - _normalised(self.baseline)
+        return _normalise(self.counts) - _normalise(self.baseline)
 
 
-def _normalised(counts: Matrix) -> Matrix:
+def _normalise(counts: Matrix) -> Matrix:
     total = counts.sum(axis=1, keepdims=True)
     shares: Matrix = np.divide(counts, total, out=np.full_like(counts, np.nan), where=total > 0)
     return shares
@@ -265,7 +265,7 @@ def prepare_confusion(selection: Selection) -> Confusion:
             f"No predictions on {split} are stored for {' and '.join(lacking)}. Set `predictions: all` in the sweep "
             "file and launch again to store them. Regression has none."
         )
-    pooled = [_pooled([confusion(predicted) for predicted in side]) for side in sides]
+    pooled = [_pool([confusion(predicted) for predicted in side]) for side in sides]
     labels, columns, folded = _labels(pooled)
     ours, base = (_matrix(counts, labels, columns) for counts in pooled)
     rare = f"{amount(folded, 'rarer label')} combined as {OTHERS}." if folded else ""
@@ -273,12 +273,12 @@ def prepare_confusion(selection: Selection) -> Confusion:
     return Confusion(labels, columns, ours, base, cells, note)
 
 
-def _pooled(counts: Sequence[pd.Series]) -> pd.Series:
+def _pool(counts: Sequence[pd.Series]) -> pd.Series:
     return reduce(lambda a, b: a.add(b, fill_value=0), counts)
 
 
 def _labels(pooled: Sequence[pd.Series]) -> tuple[tuple[str, ...], tuple[str, ...], int]:
-    """The labels of the rows, those of the columns, and the number of rare labels that share one row."""
+    """The labels of the rows, the labels of the columns, and how many rare labels share one row."""
     support = pd.concat([counts.groupby("gold").sum() for counts in pooled]).groupby(level=0).sum()
     guessed = {label for counts in pooled for label in counts.index.get_level_values("predicted")}
     order = sorted(support.index, key=lambda label: (-support[label], label))
@@ -326,7 +326,9 @@ def _map(values: Matrix, rows: list[str], columns: list[str], title: str, at: fl
 
 
 def confusion_table(info: Confusion) -> pd.DataFrame:
-    """One row per pair of `gold` and `predicted` labels of either cell, the largest change first."""
+    """One row per pair of `gold` and `predicted` labels: `words` and `share of gold (%)` of the cell, the baseline's
+    `words`, and `minus baseline (points)`, by whose size rows are sorted.
+    """
     rows, to = np.nonzero((info.counts > 0) | (info.baseline > 0))
     table = pd.DataFrame(
         {
@@ -455,7 +457,7 @@ def _dots(info: Entities, cell: str, label: str, number: int, look: Look) -> dic
 
 
 def entities_table(info: Entities) -> pd.DataFrame:
-    """One row per `trial`: its errors by kind, with `seed` and what is frozen."""
+    """One row per `trial`: `frozen`, `seed`, the number of `correct` entities, and of errors by `KINDS`."""
     t = info.trials
     return pd.DataFrame(
         {

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from dashboards.data.selection import Selection
-from dashboards.views.error_counts import CONFUSION, ENTITIES, ComparedCells, at_answer, compared_cells
+from dashboards.views.error_counts import CONFUSION, ENTITIES, ComparedCells, compared_cells, select_answer
 from dashboards.views.kit.cells import hundredths, loss_columns, verdicts
 from dashboards.views.kit.drawing import Diamonds, Figure, Look, forest_plot, name, numbers, with_note
 from dashboards.views.kit.part import NO_PAIRS, SHARED_CONTROLS, EmptyPartError, Part, View
@@ -16,7 +16,7 @@ from orchestrator.analysis.decision_plan import ERROR, DecisionPlan
 from orchestrator.config.quantities import amount
 
 LEVELS = {"span": "entity type", "class": "class", "token": "tag"}  # the first that a task has is its default
-MAX_TAGS = 40
+MAX_TAGS = 40  # labels that the figure has room for; the table has all
 
 
 class TagDifferences(NamedTuple):
@@ -93,7 +93,7 @@ def draw_tags(info: TagDifferences, look: Look) -> Figure:
 
 
 def tags_table(info: TagDifferences) -> pd.DataFrame:
-    """One row per label: `support`, `pairs`, both F1 in percent and their difference."""
+    """One row per label: `support`, `pairs`, both F1 in percent, the loss with its interval, the `verdict`."""
     t = info.table
     return pd.DataFrame(
         {
@@ -125,5 +125,5 @@ VIEW = View(
     "Which labels suffer?",
     (DIFFERENCE, CONFUSION, ENTITIES),
     (*SHARED_CONTROLS, "freeze", "level"),
-    resolved=at_answer,
+    resolved=select_answer,
 )

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from dashboards.data.selection import Selection, of_corpus, whole_sweep
-from dashboards.views.kit.cells import hundredths, varied
+from dashboards.data.selection import Selection, corpus_selection, whole_sweep
+from dashboards.views.kit.cells import hundredths, with_varying_settings
 from dashboards.views.kit.drawing import (
     Figure,
     Look,
@@ -42,7 +42,7 @@ class Panel(NamedTuple):
 
 def prepare_importance(selection: Selection) -> list[Panel]:
     """The selected corpus, then the whole sweep if that has others and one metric scores them all."""
-    mine, whole = of_corpus(selection), whole_sweep(selection)
+    mine, whole = corpus_selection(selection), whole_sweep(selection)
     title = str(selection.trials["corpus"].iloc[0]) if len(selection.trials) else ""
     panels = [_panel(title, mine)]
     if whole.trials["corpus"].nunique() > 1 and whole.trials["metric"].nunique() == 1:
@@ -53,16 +53,15 @@ def prepare_importance(selection: Selection) -> list[Panel]:
 
 
 def _panel(title: str, selection: Selection) -> Panel:
-    rows, labels, note = _analysed(selection)
+    rows, labels, note = _analyse(selection)
     return Panel(title, anova(rows, list(labels), selection.column), labels, note)
 
 
-def _analysed(selection: Selection) -> tuple[pd.DataFrame, dict[str, str], str]:
-    """The trials of as many seeds as fit; if not even two seeds do, the trials of the largest train sizes.
-
-    With the names of their settings, and which they are if not all.
+def _analyse(selection: Selection) -> tuple[pd.DataFrame, dict[str, str], str]:
+    """The trials that are analysed, the names of their settings, and a note if they are not all. As many seeds as fit
+    are taken; if not even two fit, the trials of the largest train sizes.
     """
-    done, labels = varied(selection)
+    done, labels = with_varying_settings(selection)
     seeds = np.sort(done["seed"].unique())
     most = max(2, MAX_ROWS // max(1, done["cell"].nunique()))
     rows = done[done["seed"].isin(seeds[:most])]
@@ -127,7 +126,9 @@ def _why(panel: Panel, why: str) -> str:
 
 
 def importance_table(info: list[Panel]) -> pd.DataFrame:
-    """One row per panel and setting, then what several or none explain, then the settings that were left out."""
+    """One row per panel (`trials of`) and `setting`, then what several or none explain, then the settings left out:
+    shares of the variance in percent with their intervals, `df`, `F`, `p`, `trials` and `note`.
+    """
     return pd.concat([_rows(panel) for panel in info], ignore_index=True)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from dashboards.data.selection import COSTS, PageQuery, Selection
-from dashboards.views.kit.cards import answers_of_page, left_out, settings_of, settings_table
+from dashboards.views.kit.cards import answers_of_page, hidden_answers_note, settings_of, settings_table
 from dashboards.views.kit.cells import with_cells
 from dashboards.views.kit.drawing import (
     Look,
@@ -35,7 +35,7 @@ _SIDES = ("right", "left", "center")
 Box = tuple[float, float, float, float]  # left, right, bottom, top
 
 
-def beside_marks(
+def label_places(
     at: Sequence[tuple[float, float]],
     names: Sequence[str],
     room: Box,
@@ -124,7 +124,7 @@ def prepare_losses(selection: Selection) -> LossPanels:
         neither = any(panel.without for panel in panels)
         reason = f"No setting has both a loss and its {COSTS[cost]} yet. " * neither
         raise EmptyPartError(f"{reason}{panels[0].answer.sentence}")
-    return LossPanels(tuple(panels), selection.plan.tolerance, cost, left_out(page))
+    return LossPanels(tuple(panels), selection.plan.tolerance, cost, hidden_answers_note(page))
 
 
 def _panel(answer: Answer, trials: pd.DataFrame, means: pd.Series, url_query: PageQuery) -> LossPanel:
@@ -228,7 +228,7 @@ class PanelDrawing:
         if len(inside):
             bars = interval_bars(inside.assign(mean=inside["loss"]), look.muted)
             data.append(
-                {**self._labelled(inside), "name": "settings", "error_y": bars, "marker": _drawn_as(inside, look)}
+                {**self._label_traces(inside), "name": "settings", "error_y": bars, "marker": _drawn_as(inside, look)}
             )
         ends = zip(("low", "high"), self.ends, ("arrow-down", "arrow-up"), strict=True)
         cut = [(x, end, symbol) for column, end, symbol in ends for x in inside.loc[inside[column] == end, "x"]]
@@ -244,10 +244,10 @@ class PanelDrawing:
                 "symbol": ["triangle-up" if up > 0 else "triangle-down" for up in away["beyond"]],
                 "size": 11, "color": [cell_colour(look, row) for row in away.itertuples()],
             }  # fmt: skip
-            data.append({**self._labelled(away), "name": "far beyond", "marker": arrow})
+            data.append({**self._label_traces(away), "name": "far beyond", "marker": arrow})
         return data
 
-    def _labelled(self, marks: pd.DataFrame) -> dict[str, Any]:
+    def _label_traces(self, marks: pd.DataFrame) -> dict[str, Any]:
         return {
             "type": "scatter", "mode": "markers+text",
             "x": numbers(marks["x"], digits=2), "y": numbers(marks["y"], digits=3),
@@ -279,7 +279,7 @@ class PanelDrawing:
 
         def placed() -> list[str]:
             order, lines = sorted(range(len(marks)), key=rank.__getitem__), self._lines(marks)
-            return beside_marks(self._at(marks), texts, (0, width, 0, height), order, lines)
+            return label_places(self._at(marks), texts, (0, width, 0, height), order, lines)
 
         sides = placed()
         bare = [n for n, (side, beyond) in enumerate(zip(sides, marks["beyond"], strict=True)) if beyond and not side]
@@ -317,9 +317,9 @@ class PanelDrawing:
         }  # fmt: skip
         marks = self.marks
         lacking = [n for n, side in enumerate(self.labels[1]) if marks["recommended"].iloc[n] and not side]
-        return [limit, *({**unit, **self._led(n)} for n in lacking)]
+        return [limit, *({**unit, **self._led_label(n)} for n in lacking)]
 
-    def _led(self, n: int) -> dict[str, Any]:
+    def _led_label(self, n: int) -> dict[str, Any]:
         """A label at the end of a line from the mark, at the place where it covers least."""
         marks = self.marks
         points, row, (width, height) = self._at(marks), marks.iloc[n], self.room
@@ -340,10 +340,10 @@ class PanelDrawing:
             "arrowhead": 0, "arrowwidth": 1, "arrowcolor": self.look.muted, "ax": right, "ay": -up, "standoff": 9,
         }  # fmt: skip
 
-    def tolerated(self, at: dict[str, str]) -> list[dict[str, Any]]:
+    def tolerance_band(self, at: dict[str, str]) -> list[dict[str, Any]]:
         """The band of losses within the tolerance, and its edge."""
         across = {"xref": f"{at['xaxis']} domain", "yref": at["yaxis"], "x0": 0, "x1": 1, "layer": "below"}
-        band = {"type": "rect", "y0": self.ends[0], "y1": self.tolerance, "fillcolor": self.look.tolerated}
+        band = {"type": "rect", "y0": self.ends[0], "y1": self.tolerance, "fillcolor": self.look.tolerance_colour}
         dashed = {"color": self.look.text, "width": 1.5, "dash": "dash"}
         return [
             {**across, **band, "line": {"width": 0}},

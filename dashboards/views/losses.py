@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dashboards.data.selection import COSTS, of_page
+from dashboards.data.selection import COSTS, page_selection
 from dashboards.views.kit.drawing import Figure, Look, axis, grid, name, panel_axes, with_note
 from dashboards.views.kit.part import Part
 from dashboards.views.loss_panels import LossPanel, LossPanels, PanelDrawing, losses_table, prepare_losses
@@ -48,7 +48,7 @@ def draw_losses(info: LossPanels, look: Look) -> Figure:
     for n, drawing in enumerate(drawings):
         axes = panel_axes(n)
         data += [{**trace, **axes} for trace in drawing.traces()]
-        drawn["shapes"] += drawing.tolerated(axes)
+        drawn["shapes"] += drawing.tolerance_band(axes)
         drawn["annotations"] += drawing.annotations(axes)
     drawn["showlegend"] = False
     drawn["meta"] = {"tolerance": info.tolerance}  # the line to drag: assets/permafrost.js
@@ -92,5 +92,5 @@ LOSSES = Part(
     "together and at every look from 3 seeds on. A setting is within the tolerance if its upper end is. Each panel "
     "ends at three tolerances, or at what is recommended; arrows at its edge are settings beyond, with their loss. "
     "Click a mark to see its trials.",
-    shows=of_page,
+    shows=page_selection,
 )

@@ -140,7 +140,7 @@ def _reasons(rows: pd.DataFrame, shown: Sequence[str], look: Look) -> dict[str, 
 
 
 def savings_table(info: Shown) -> pd.DataFrame:
-    """One row per cell and `cost`: `pairs`, and the share saved with its interval in percent."""
+    """One row per cell and `cost`: `pairs`, the share saved with its interval in percent, and a `note`."""
     t = info.table
     return pd.DataFrame(
         {
@@ -154,7 +154,9 @@ def savings_table(info: Shown) -> pd.DataFrame:
 
 
 def costs_table(info: Shown) -> pd.DataFrame:
-    """One row per cell: each cost, the baseline's, and the share saved; costs that no trial has are left out."""
+    """One row per cell with `setting_columns` and, for each cost that a trial has: its mean, the baseline's, and the
+    share saved in percent.
+    """
     first = info.table.drop_duplicates("row").set_index("row")
     table = pd.DataFrame(setting_columns(first))
     for cost, (title, unit) in ((cost, UNITS[cost]) for cost in SHOWN):

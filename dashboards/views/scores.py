@@ -10,22 +10,14 @@ import pandas as pd
 from dashboards.data.selection import Selection
 from dashboards.views.depth_strip import STRIP
 from dashboards.views.importance import IMPORTANCE
-from dashboards.views.kit.cells import (
-    Shown,
-    cells_of,
-    hundredths,
-    loss_columns,
-    setting_columns,
-    verdicts,
-    with_cells,
-)
+from dashboards.views.kit.cells import Shown, cells_of, hundredths, loss_columns, setting_columns, verdicts, with_cells
 from dashboards.views.kit.part import NO_PAIRS, ONLY_BASELINE, SHARED_CONTROLS, EmptyPartError, Part, View
 from orchestrator.analysis.decide import loss_table
 from orchestrator.analysis.summary import STATISTICS
 
 
 def cells_table(info: Shown) -> pd.DataFrame:
-    """One row per cell: `mean`, `median`, `std`, `min` and `max` in percent, and the interval of the mean."""
+    """One row per cell: `n` of `planned` seeds; mean, median, sd, extremes and interval of the mean, in percent."""
     table = info.table
     shares = {name: f"{name} (%)" for name in ("mean", "median", "std", "min", "max")}
     shares |= {"std": "sd (points)", "low": "95 % from (%)", "high": "95 % to (%)"}
@@ -45,7 +37,7 @@ def cells_table(info: Shown) -> pd.DataFrame:
 
 def prepare_losses(selection: Selection) -> pd.DataFrame:
     """One row per setting that has a baseline with all tests: `pairs`, the loss and its interval, `correction`."""
-    losses = loss_table(selection.of_questions.with_sentences, selection.column, selection.plan)
+    losses = loss_table(selection.question_selection.with_sentences, selection.column, selection.plan)
     t = with_cells(losses, selection.trials).sort_values("train_size", kind="stable", ignore_index=True)
     if not len(t):
         raise EmptyPartError(ONLY_BASELINE)

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from dashboards.data.selection import AXES, Selection
-from dashboards.views.kit.cells import completed_of, one_device, setting_columns, shown_cells
+from dashboards.views.kit.cells import completed_in_cells, one_device, setting_columns, shown_cells
 from dashboards.views.kit.drawing import (
     Figure,
     Look,
@@ -30,7 +30,7 @@ from orchestrator.store.schema import METRICS
 from trials.metrics.metric import metric_label
 
 _MAX_MARKERS = 12  # per line; points without a marker still show their value on hover
-_MOST_PANELS = 6
+_MOST_PANELS = 6  # two rows of three
 MOST_NAMED = 8  # entries of a legend
 
 Row = dict[str, Any]
@@ -71,7 +71,7 @@ def prepare_loss(selection: Selection) -> Curves:
 
 def _curves(selection: Selection, columns: dict[str, str], scale: float) -> Curves:
     shown = shown_cells(selection.trials)
-    done = completed_of(selection.trials, shown.table)
+    done = completed_in_cells(selection.trials, shown.table)
     in_seconds = selection.query.axis == "train_s"
     alone = one_device(done, "train_s" if in_seconds else "trainable_params")
     epochs = selection.snapshot.epochs(alone.table)
@@ -171,7 +171,7 @@ def translucent(colour: str) -> str:
 
 
 def curves_table(info: Curves) -> pd.DataFrame:
-    """One row per point of a curve: `measure`, its setting, mean and interval."""
+    """One row per point of a curve: `measure`, `setting_columns`, `epoch`, `n` seeds, `mean` and its interval."""
     both = info.lines.merge(info.cells[["cell", "freeze_spec", "n_layers", "train_size"]], on="cell", how="left")
     figures = {name: (info.scale * both[name]).round(4) for name in ("mean", "low", "high")}
     names = {"mean": "mean", "low": "95 % from", "high": "95 % to"}

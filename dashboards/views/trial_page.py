@@ -10,7 +10,7 @@ from dash import dcc, html
 
 from dashboards.data.frames import Snapshot
 from dashboards.data.selection import SPLITS, PageQuery
-from dashboards.views.kit.components import frame_table, graph, marked
+from dashboards.views.kit.components import frame_table, graph, marked_word
 from dashboards.views.kit.drawing import Figure, Look, axis, epoch_axis, layout
 from orchestrator.analysis.cells import flatten
 from orchestrator.analysis.freeze_names import freeze_changes_by, freeze_name
@@ -19,7 +19,7 @@ from trials.errors import StoreError
 from trials.record import COSTS, State
 from trials.spec import Seeds
 
-MAX_SENTENCES = 30
+MAX_SENTENCES = 30  # with an error; further ones are counted
 _OTHERS = {
     "trainable_params": "trainable parameters",
     "total_params": "parameters",
@@ -198,7 +198,7 @@ def _sentence_of(row: Any) -> Any:
         if gold == predicted:
             parts += [form, " "]
         else:
-            parts += [marked(form, f"gold {gold}, predicted {predicted or 'nothing'}"), " "]
+            parts += [marked_word(form, f"gold {gold}, predicted {predicted or 'nothing'}"), " "]
     return html.P(parts, className="sentence", dir="auto")
 
 

@@ -19,7 +19,7 @@ from dash import ClientsideFunction, Input, Output, State, dcc, html, no_update
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, validate_call
 from pydantic.alias_generators import to_camel
 
-from dashboards.data.selection import PageQuery, Selection, listed, provenance
+from dashboards.data.selection import PageQuery, Selection, listed_selection, provenance
 from dashboards.data.tables import as_csv
 from dashboards.views.kit.cells import setting_name, varying_columns
 from dashboards.views.kit.components import plain_rows
@@ -92,8 +92,8 @@ def found_rows(rows: pd.DataFrame, words: str) -> pd.DataFrame:
 
 
 def grouped_rows(rows: pd.DataFrame) -> pd.DataFrame:
-    """One row per freeze, corpus, model and train size: the number of trials, the means of their numbers, and those
-    texts that are the same in all of them.
+    """One row per value of `_GROUPED_BY` (freeze, corpus, model, train size): the number of trials as `trial_id`, means
+    of `_AVERAGED`, and of other columns the texts that all trials of the group share.
     """
     groups = rows.groupby(_GROUPED_BY, sort=False, dropna=False)
     scored = zip(groups["score"].count(), groups.size(), strict=True)
@@ -135,7 +135,7 @@ def _fulfils(values: pd.Series, condition: Condition, filter_type: str) -> pd.Se
     if kind == "notBlank":
         return values.notna()
     if filter_type == "number" and not isinstance(value, str):
-        return _compared(values, kind, float(value or 0), condition.filter_to)
+        return _compare(values, kind, float(value or 0), condition.filter_to)
     text, word = values.astype(str).str.lower(), str(value or "").lower()
     tests = {
         "contains": lambda: text.str.contains(word, regex=False),
@@ -148,7 +148,7 @@ def _fulfils(values: pd.Series, condition: Condition, filter_type: str) -> pd.Se
     return tests.get(kind, tests["contains"])()
 
 
-def _compared(values: pd.Series, kind: str, value: float, to: object) -> pd.Series:
+def _compare(values: pd.Series, kind: str, value: float, to: object) -> pd.Series:
     numbers = pd.to_numeric(values, errors="coerce")
     tests = {
         "equals": lambda: numbers == value,
@@ -235,9 +235,9 @@ class RowsRequest(Sent):
 
 def trials_content(selection: Selection) -> Any:
     """The bar with a link that compares the ticked trials, the column chooser, and the grid."""
-    selection = listed(selection)
+    selection = listed_selection(selection)
     columns = _columns(selection)
-    shown = _shown(selection, columns)
+    shown = _visible_columns(selection, columns)
     chooser = html.Details(
         [
             html.Summary("Columns"),
@@ -267,7 +267,10 @@ def trials_content(selection: Selection) -> Any:
 def _grid(selection: Selection) -> Any:
     """The grid, which is empty until its first request for rows is answered."""
     columns = _columns(selection)
-    shown, sorts = _shown(selection, columns), {sort.col_id: sort.sort for sort in sort_of(selection.query.sort)}
+    shown, sorts = (
+        _visible_columns(selection, columns),
+        {sort.col_id: sort.sort for sort in sort_of(selection.query.sort)},
+    )
     order = list(sorts)
     defined = [
         _column(name, label)
@@ -321,7 +324,7 @@ def _columns(selection: Selection) -> dict[str, str]:
     return {name: setting_name(name) if name in own else labels[name] for name in names if name not in absent}
 
 
-def _shown(selection: Selection, columns: Mapping[str, str]) -> list[str]:
+def _visible_columns(selection: Selection, columns: Mapping[str, str]) -> list[str]:
     """The columns that the address names; if it names none, those in which the trials differ."""
     if wanted := selection.query.columns:
         return [name for name in columns if name in wanted or name in ("picked", "trial_id")]
@@ -357,7 +360,7 @@ def _column(name: str, label: str) -> dict[str, Any]:
 
 def answer_rows(selection: Selection, request: RowsRequest) -> dict[str, Any]:
     """The rows that a grid requests."""
-    selection = listed(selection)
+    selection = listed_selection(selection)
     rows = _asked_rows(selection, request.filter_model or {}, request.sort_model or [])
     start, end = request.start_row or 0, request.end_row or 100
     page = rows.iloc[max(start, 0) : max(end, 0)].copy()
@@ -403,7 +406,7 @@ def _trials_of(group: Any, url_query: PageQuery) -> PageQuery:
 
 def trials_csv(selection: Selection) -> str:
     """The rows and columns that the page shows, with their source."""
-    return as_csv(_listed_rows(selection), provenance(listed(selection)).line)
+    return as_csv(_listed_rows(selection), provenance(listed_selection(selection)).line)
 
 
 def trials_on_paper(selection: Selection) -> str:
@@ -413,9 +416,9 @@ def trials_on_paper(selection: Selection) -> str:
 
 def _listed_rows(selection: Selection) -> pd.DataFrame:
     """All rows, sorted and filtered as the address says, with the columns that the page shows."""
-    selection = listed(selection)
+    selection = listed_selection(selection)
     columns = _columns(selection)
-    shown = [name for name in _shown(selection, columns) if name not in _LINKS]
+    shown = [name for name in _visible_columns(selection, columns) if name not in _LINKS]
     rows = _asked_rows(selection, filters_of(selection.query.filters), sort_of(selection.query.sort))
     return rows[shown].rename(columns=columns)
 
@@ -488,5 +491,5 @@ VIEW = View(
     item_page=ItemPage("/trial", trial_page),
     why_dimmed=lambda selection: "",
     of_all=("corpus", "model", "setup"),
-    shows=listed,
+    shows=listed_selection,
 )

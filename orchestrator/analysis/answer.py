@@ -125,7 +125,7 @@ class Answer:
 
     @property
     def loss(self) -> float | None:
-        """Mean loss of that setting in points. Here and below, None means unknown."""
+        """Mean loss of the setting that `about` names, in points. Here and below, None means unknown."""
         return self._figure("loss")
 
     @property
@@ -135,7 +135,7 @@ class Answer:
 
     @property
     def high(self) -> float | None:
-        """Upper end of it."""
+        """Upper end of the interval of the loss."""
         return self._figure("high")
 
     @property
@@ -155,7 +155,7 @@ class Answer:
 
     @property
     def saved_time(self) -> float | None:
-        """Share of its training time, where an interval excludes 0; else None."""
+        """Share of the baseline's training time, where an interval excludes 0; else None."""
         return self._figure("saved_time")
 
     def _figure(self, name: str) -> float | None:
@@ -196,12 +196,12 @@ class Answer:
 
     @property
     def n_sentences(self) -> int | None:
-        """Dev sentences that it rests on; None where only scores were recorded."""
+        """Dev sentences that the loss rests on; None where only scores were recorded."""
         return self._most("n_sentences")
 
     @property
     def n_documents(self) -> int | None:
-        """Documents of these; None where the corpus does not tell them."""
+        """Documents that these sentences are from; None where the corpus does not tell them."""
         return self._most("n_documents")
 
     @property
@@ -248,7 +248,7 @@ class Answer:
 
     @cached_property
     def words(self) -> AnswerWords:
-        """The answer in words, of which every surface takes its part."""
+        """The answer in words. Every surface shows parts of it and adds none of its own."""
         return answer_words(self.decided_by, self.frozen_dropout)
 
     @property
@@ -263,12 +263,12 @@ class Answer:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """All else that is known of it, one sentence each."""
+        """Everything else that is known about the answer, one sentence each."""
         return self.words.notes
 
     @property
     def sentence(self) -> str:
-        """All of that in one paragraph."""
+        """Headline, lines and notes in one paragraph."""
         return self.words.sentence
 
     @property
@@ -279,7 +279,7 @@ class Answer:
 
     @property
     def yaml(self) -> str:
-        """The key `trial` of a sweep file that freezes so; empty if no setting is recommended."""
+        """The key `trial` of a sweep file that freezes as recommended; empty if no setting is recommended."""
         if (spec := self._recommended) is None:
             return ""
         dropout = "" if spec.freeze.is_baseline else f"  frozen_dropout: {str(spec.frozen_dropout).lower()}\n"
@@ -287,8 +287,8 @@ class Answer:
 
     @property
     def own_training(self) -> str:
-        """Lines of PyTorch that freeze so in training code of one's own; empty likewise, and for an architecture that
-        is not registered.
+        """Lines of PyTorch that freeze as recommended in your own training code; empty if no setting is recommended or
+        the architecture is not registered.
         """
         return "" if self._recommended is None else own_training_lines(self._recommended)
 
@@ -304,7 +304,7 @@ class Answer:
 
     @property
     def runner_up_spec(self) -> FreezeSpec | None:
-        """What that freezes. Not in `as_json`."""
+        """What the runner-up freezes. Not in `as_json`."""
         return None if (row := self.decided_by.runner_up) is None else _freeze_of(row)
 
     @property
@@ -346,7 +346,7 @@ def answers(
 
 
 def questions(frame: pd.DataFrame) -> Iterator[pd.DataFrame]:
-    """The trials of each answer, of one `setup` and `baseline`; the columns of `trial_frame` stay."""
+    """The trials of each answer, which share one `setup` and `baseline`; all columns of `trial_frame` stay."""
     frozen = frame[frame["cell"] != frame["baseline"]]
     keys = ["task", "corpus", "model", "train_size", "baseline", "setup"]
     for key, rows in sorted(frozen.groupby(keys, sort=False), key=lambda group: (*group[0][:3], -group[0][3])):
@@ -356,7 +356,7 @@ def questions(frame: pd.DataFrame) -> Iterator[pd.DataFrame]:
 def answer_to(
     rows: pd.DataFrame, specs: Mapping[str, TrialSpec], decision: Decision, shares: Mapping[str, pd.Series]
 ) -> Answer:
-    """The answer to the question of some rows of `questions`, as it was decided, with `saved_shares`."""
+    """The answer to one question: `rows` of a `trial_frame` of equal `corpus`, `task`, `model` and `train_size`."""
     first = rows.iloc[0]
     return Answer(
         decided_by=with_shares(decision, shares),
@@ -384,7 +384,7 @@ def saved_shares(frame: pd.DataFrame) -> dict[str, pd.Series]:
 
 
 def with_shares(decision: Decision, shares: Mapping[str, pd.Series]) -> Decision:
-    """With the `saved_shares` of its cells in the table."""
+    """The decision with a column of `table` for each of `saved_shares`, by `cell`; NaN where a share is unknown."""
     cells = decision.table["cell"]
     return replace(decision, table=decision.table.assign(**{name: cells.map(share) for name, share in shares.items()}))
 

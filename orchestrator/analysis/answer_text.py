@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from orchestrator.analysis.freeze_names import layer_strip, strip_and_word
 from orchestrator.config.quantities import amount
-from trials.escaping import escaped
+from trials.escaping import escape_line
 from trials.record import MEMORY
 from trials.spec import BASELINE
 
@@ -28,7 +28,7 @@ def lines_of(answer: Answer) -> list[str]:
     """One answer in two lines: what to freeze, with its layer strip; what it loses and saves, and how sure that is."""
     strip = layer_strip(answer.freeze_spec, answer.n_layers) if answer.freeze_spec else ""
     first, second = answer.lines
-    return [f"{strip}  {escaped(first)}".strip(), escaped(second)]
+    return [f"{strip}  {escape_line(first)}".strip(), escape_line(second)]
 
 
 def notes_of(answer: Answer) -> list[str]:
@@ -36,7 +36,7 @@ def notes_of(answer: Answer) -> list[str]:
     second = ""
     if answer.runner_up_spec and answer.decided:
         second = strip_and_word(answer.runner_up_spec, answer.n_layers)
-    return [*map(escaped, answer.notes), *([f"Runner-up: {second}."] if second else [])]
+    return [*map(escape_line, answer.notes), *([f"Runner-up: {second}."] if second else [])]
 
 
 LEAST_WIDTH = 14  # columns; in less room the plot stands below the table

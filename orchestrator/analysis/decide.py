@@ -93,7 +93,7 @@ class Baseline:
         return gain if np.isfinite(gain) else np.inf
 
     def is_vacuous(self, tolerance: float) -> bool:
-        """Whether a question with this tolerance (points) is void: nothing was learned, or it gives up all of it."""
+        """Whether the baseline learned nothing, or this tolerance (points) gives up all that it learned."""
         return not self.has_learned or tolerance >= self.gain - ROUNDING
 
 
@@ -180,12 +180,12 @@ class Decision:
 
     @property
     def n_beyond(self) -> int:
-        """The number of settings that only tolerances beyond those of `trade_offs` would buy."""
+        """The number of settings that only larger tolerances than those of `trade_offs` allow."""
         return len(self._all_trade_offs) - len(self.trade_offs)
 
     def _is_offered(self, bought: TradeOff) -> bool:
-        """Whether a trade-off is listed. Its tolerance has to be below the baseline's gain over a constant prediction;
-        beyond the requested one, at most three times that and, but for the deepest freeze, at most what that loses.
+        """Whether a trade-off is listed: its tolerance is below the baseline's gain over a constant prediction, at most
+        three times the requested one and, unless it buys the deepest freeze, at most what that freeze loses.
         """
         requested = self.plan.tolerance
         if self.baseline.is_vacuous(bought.tolerance):
@@ -213,7 +213,7 @@ class Decision:
 
     @cached_property
     def candidates(self) -> pd.DataFrame:
-        """The rows `worth_having` and in budget: most `saved` first, then least `needed` (the tolerance it takes)."""
+        """The rows `worth_having` and `in_budget`: most `saved` first, then least `needed` (the tolerance it takes)."""
         table = self.table[self.table["worth_having"] & self.table["in_budget"]]
         table = table.assign(needed=_tolerance_needed(table), rank=-(table["saved"] / ROUNDING).round() * ROUNDING)
         return table.sort_values(["rank", "needed"], kind="stable").drop(columns="rank")
@@ -263,7 +263,7 @@ class Decision:
 
     @cached_property
     def open_settings(self) -> pd.DataFrame:
-        """Candidates that save more than the recommended one and are neither qualified nor ruled out yet."""
+        """The rows of `candidates` that save more than `choice` and are neither qualified nor ruled out yet."""
         candidates, best = self.candidates, self.choice
         still = candidates[~candidates["qualifies"] & (candidates["verdict"] != BEYOND) & (candidates["barred"] == "")]
         return still if best is None else still[still["saved"] > best["saved"]]
@@ -343,7 +343,9 @@ def _first(table: pd.DataFrame) -> dict[str, Any] | None:
 
 
 def with_verdicts(table: pd.DataFrame, plan: DecisionPlan, baseline: Baseline) -> pd.DataFrame:
-    """Add `verdict`, `chance`, `difference`, `barred` and `qualifies`; in a vacuous question none qualifies."""
+    """Add `verdict`, `chance`, `difference`, `barred` and `qualifies` to a table with `loss`, `low`, `high`,
+    `variance`, `df`, `worth_having`, `in_budget` and `_BARS`; in a vacuous question none qualifies.
+    """
     limit, says_something = plan.tolerance, not baseline.is_vacuous(plan.tolerance)
     pairs = list(zip(table["low"].tolist(), table["high"].tolist(), strict=True))
     verdicts = pd.Series([verdict(*ends, limit) for ends in pairs], index=table.index, dtype=object)
@@ -413,7 +415,7 @@ def decide(
 
 
 def baseline_of(frame: pd.DataFrame, value: str = "score") -> Baseline:
-    """What the `baseline` of a frame of one question has learned, by its completed trials' `value`."""
+    """What the baseline (`cell` equal to `baseline`) has learned, by `value` of completed trials of one question."""
     runs = frame[frame["cell"] == frame["baseline"]]
     if "state" not in frame.columns:
         return _baseline(runs, value)

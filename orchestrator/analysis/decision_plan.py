@@ -80,7 +80,7 @@ class DecisionPlan:
             raise ValueError("; ".join(wrong))
 
     def looks(self, planned: int = 0) -> PlannedLooks:
-        """When losses are looked at, if the sweep plans so many seeds."""
+        """The seed counts at which losses are checked, if the sweep plans `planned` seeds."""
         most = self.most_seeds or max(planned, 2)
         return PlannedLooks(min(self.min_seeds, most), most)
 
@@ -100,7 +100,7 @@ _NORMAL_95 = 1.96  # standard errors to each end of 95 %
 
 
 def resolved_points(n: int) -> float:
-    """The smallest loss, in points, that so many labels tell from chance where `DIFFERING` of them differ."""
+    """The smallest loss, in points, that `n` labels tell from chance if a share `DIFFERING` of them differs."""
     return 100 * _NORMAL_95 * math.sqrt(DIFFERING / n) if n else math.inf
 
 

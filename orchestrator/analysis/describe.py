@@ -59,7 +59,7 @@ def moments(values: Floats, codes: Codes, size: int) -> Moments:
 
 
 def sample_moments(values: Floats) -> Moments:
-    """Moments of one sample (values,): arrays (1,)."""
+    """Moments of one sample (values,), as arrays (1,)."""
     return moments(values, np.zeros(len(values), dtype=np.intp), 1)
 
 

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from orchestrator.config.quantities import amount
-from trials.escaping import escaped
+from trials.escaping import escape_line
 from trials.freeze.strategies import LAYERS, look_of
 from trials.spec import FreezeSpec, TrialSpec
 
@@ -60,8 +60,8 @@ def _word(freeze: FreezeSpec, n_layers: int) -> str:
     if n_layers and freeze.depth == n_layers:
         return ALL  # `first 6` and `last 6` of six layers freeze the same
     if freeze.layers and (freeze.strategy == LAYERS or freeze.chooser):
-        return escaped(_counted(freeze.layers) + freeze.chooser)
-    return escaped(freeze.word)
+        return escape_line(_counted(freeze.layers) + freeze.chooser)
+    return escape_line(freeze.word)
 
 
 def strip_and_word(freeze: FreezeSpec, n_layers: int) -> str:
@@ -139,7 +139,7 @@ def freeze_changes(spec: TrialSpec, row: dict[str, Any]) -> str:
 
 
 def freeze_changes_by(frame: pd.DataFrame, key: str) -> dict[str, str]:
-    """The same by `trial_id`, or by `cell` over its trials, for those in which what is frozen changed.
+    """`freeze_changes` by `trial_id`, or by `cell` over its trials, for those in which what is frozen changed.
 
     Args:
         frame: As of `trial_frame`.

@@ -51,7 +51,7 @@ def data_to_decide(
     *,
     n_run: int | None = None,
 ) -> Further:
-    """What decides on one loss.
+    """The further seeds and sentences that would decide whether one loss is within the tolerance.
 
     Args:
         loss: Of one setting, with a variance.
@@ -138,7 +138,7 @@ def _scored(loss: Estimate, seeds: Floats, sentences: Floats) -> Floats:
 
 
 def _seeds_alone(loss: Estimate) -> Floats:
-    """The seeds' part of the variance that more sentences do not shrink; all of it if only seeds are sampled."""
+    """The part of the seeds' variance that more sentences do not shrink; all of it if only seeds are sampled."""
     alone: Floats = np.where(loss.n_sentences > 1, np.maximum(loss.seeds - loss.both, 0), loss.seeds)
     return alone
 

@@ -143,14 +143,14 @@ def _start(edge: float, time: float) -> tuple[Floats, Floats]:
 
 
 def _step(nodes: Floats, mass: Floats, sd: float, edge: float, time: float) -> tuple[Floats, Floats]:
-    """The same after an increment of that standard deviation, stopped at the new edge."""
+    """The distribution (`nodes`, `mass`) after one more increment of deviation `sd`, stopped at `edge`."""
     after, weights = _quadrature(edge, time)
     density = np.exp(-(((after[:, None] - nodes) / sd) ** 2) / 2) @ mass / (sd * np.sqrt(2 * np.pi))
     return after, weights * density
 
 
 def _edge(nodes: Floats, mass: Floats, sd: float, spend: float) -> float:
-    """Where paths that have not stopped come past with chance `spend`."""
+    """The edge that paths which have not stopped pass with chance `spend`."""
 
     def excess(edge: float) -> float:
         return float(mass @ special.ndtr((nodes - edge) / sd)) - spend

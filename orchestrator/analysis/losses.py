@@ -211,7 +211,7 @@ class _Counts(NamedTuple):
 
 
 def _by_fold(columns: Mapping[str, Any], value: str, folds: Folds) -> tuple[Folds, Floats]:
-    """Points (pairs, items of all folds), NaN for those of the folds that a pair is not scored on, and what items are.
+    """Points (pairs, items of all folds) and what the items are; NaN for items of folds on which a pair is not scored.
 
     (pairs, 1) where contributions are not known of all.
     """
@@ -234,7 +234,7 @@ def _by_fold(columns: Mapping[str, Any], value: str, folds: Folds) -> tuple[Fold
 
 
 def _losses_of(columns: Mapping[str, Any], rows: npt.NDArray[np.intp], value: str, counts: list[_Counts]) -> Floats:
-    """Points (seeds, sentences or documents) of these pairs; (seeds, 1) where contributions are not known of all."""
+    """Points (seeds, sentences or documents) of these pairs; (seeds, 1) unless the contributions of all are known."""
     by_sentence = _by_sentence(columns, rows, value) if "sentences" in columns and len(rows) else None
     if by_sentence is None:
         counts.append(_Counts())
@@ -251,7 +251,7 @@ def _losses_of(columns: Mapping[str, Any], rows: npt.NDArray[np.intp], value: st
 def _common_values(
     columns: Mapping[str, Any], name: str, rows: npt.NDArray[np.intp], n: int
 ) -> npt.NDArray[Any] | None:
-    """A column's values for each of `n` sentences, which all of these rows share; None if unknown."""
+    """A column's values for each of `n` sentences, if all of these rows share them; None if unknown."""
     if name not in columns:
         return None
     arrays = [array for array in columns[name][rows].tolist() if array is not None and len(array) == n]

@@ -55,7 +55,7 @@ def savings(frame: pd.DataFrame, costs: Sequence[str] = COSTS, level: float = 0.
 
 
 def default_saving(frame: pd.DataFrame) -> str:
-    """`training_flops` where all completed trials have them, else `trainable_params`.
+    """`training_flops` where all completed trials (by `state`, if the frame has it) have them, else `trainable_params`.
 
     Times are not chosen for anybody: they vary, and in stores without FLOPs the trial that happened to compute the
     frozen states paid for all.
@@ -103,7 +103,7 @@ def _paired(frame: pd.DataFrame, cost: str, level: float) -> pd.DataFrame:
 
 
 def _why_apart(rows: pd.DataFrame, conditions: Sequence[str]) -> npt.NDArray[np.object_]:
-    """Why the two sides of each pair do not compare; empty where they do. What one side did not record is not judged.
+    """Why the two sides of each pair do not compare; empty where they do. Only what both sides recorded is compared.
 
     Only the device has to be known: it makes times differ many times over.
     """

@@ -38,7 +38,7 @@ def best_rate_trials(frame: pd.DataFrame, specs: Mapping[str, TrialSpec], n_seed
     Raises:
         ValueError: A setting has one rate only, everywhere, or no seed is left to answer with.
     """
-    settings = {cell: spec.at_rate(1.0).cell_id for cell, spec in specs.items()}
+    settings = {cell: spec.with_rate(1.0).cell_id for cell, spec in specs.items()}
     rates = frame["cell"].map(settings).groupby(frame["cell"]).first()
     if len(set(rates.values)) == len(rates):
         raise ValueError("every setting has one learning rate; give `optim.lr` several under `space`")
@@ -57,7 +57,7 @@ def best_rate_trials(frame: pd.DataFrame, specs: Mapping[str, TrialSpec], n_seed
         if runs[cell] == n and (so_far is None or means[cell] > means[so_far]):
             best[settings[cell]] = cell
     kept = frame[frame["cell"].isin(set(best.values())) & ~frame["seed"].isin(seeds[:n])]
-    baselines = {cell: best.get(specs[cell].at_rate(1.0).baseline_id, "") for cell in best.values()}
+    baselines = {cell: best.get(specs[cell].with_rate(1.0).baseline_id, "") for cell in best.values()}
     return kept.assign(
         baseline=kept["cell"].map(baselines),
         setup=kept["cell"].map({cell: _setup(cell, best, baselines, specs, seeds[:n]) for cell in best.values()}),
@@ -69,10 +69,10 @@ def with_own_rates(frame: pd.DataFrame, specs: Mapping[str, TrialSpec]) -> pd.Da
 
     A setting's own baseline, at its rate, is not among the trials then; any other frame stays as it is.
     """
-    settings = [spec.at_rate(1.0).cell_id for spec in specs.values()]
-    baselines = {spec.at_rate(1.0).cell_id: cell for cell, spec in specs.items() if spec.freeze.is_baseline}
+    settings = [spec.with_rate(1.0).cell_id for spec in specs.values()]
+    baselines = {spec.with_rate(1.0).cell_id: cell for cell, spec in specs.items() if spec.freeze.is_baseline}
     orphans = any(spec.baseline_id not in specs for spec in specs.values())
-    same = {spec.at_rate(1.0).baseline_id for spec in specs.values()}
+    same = {spec.with_rate(1.0).baseline_id for spec in specs.values()}
     if not orphans or len(set(settings)) < len(settings) or len(baselines) != 1 or set(baselines) != same:
         return frame
     return frame.assign(baseline=next(iter(baselines.values())), setup=f"each at its own lr ({_rates(specs.values())})")
@@ -179,8 +179,8 @@ def with_collapses(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def with_sentences(frame: pd.DataFrame, columns: Mapping[str, Mapping[str, np.ndarray | None]]) -> pd.DataFrame:
-    """The frame with `sentences`, what each contributes to the trial's score, `documents`, the document of each, from
-    0, and `words`, those of each where the score is a share of all words; arrays (sentences,).
+    """The frame with three columns of arrays (sentences,): `sentences`, the contribution of each to the trial's score;
+    `documents`, the number of its document from 0; and `words`, its words, where the score is a share of all words.
 
     `columns` has them by name and trial id; None stands where they are not known.
     """

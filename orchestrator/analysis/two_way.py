@@ -241,7 +241,7 @@ Sample = Floats | Folds
 
 
 def lasting_share(folds: Floats) -> Floats:
-    """(settings,) share of one seed's variance that no further seed lessens, 1 / (F - 1); 0 without folds."""
+    """(settings,) share of one seed's variance that more seeds do not reduce, 1 / (F - 1); 0 without folds."""
     share: Floats = np.where(folds > 1, 1 / np.maximum(folds - 1, 1), 0.0)
     return share
 
@@ -280,7 +280,7 @@ def item_losses(losses: Floats, documents: Codes | None = None, words: npt.Array
 
 
 def document_sizes(documents: Codes | None, n: int) -> Floats | None:
-    """(documents,) sentences of each; None where `n` sentences are the items, as of `item_losses`."""
+    """(documents,) number of sentences of each; None where the `n` sentences are the items (`item_losses`)."""
     if documents is None or len(documents) != n:
         return None
     sizes = np.bincount(documents).astype(np.float64)
@@ -358,7 +358,7 @@ def _estimate_of_folds(losses: Floats, folds: Folds) -> Estimate:
 
 
 def _fold_square(seeds: Floats, both: Floats) -> Floats:
-    """What stands for the square of the seeds' part of folds in degrees of freedom.
+    """What replaces the square of the seeds' part of folds in the degrees of freedom.
 
     It is the difference of two variances, of which the larger one is as uncertain as its degrees of freedom say, and it
     may be 0 by chance.
@@ -531,7 +531,7 @@ def chance_within(mean: Floats, variance: Floats, df: Floats, tolerance: float) 
 
 
 def _variance_and_third(deviations: Floats) -> tuple[Floats, Floats]:
-    """Variance (NaN of one value) and third cumulant (0 below three) of the mean of n values.
+    """Variance (NaN for one value) and third cumulant (0 below three) of the mean of n values.
 
     `off` (..., n) are their deviations from it.
     """

@@ -78,7 +78,7 @@ def anova(frame: pd.DataFrame, factors: Sequence[str], value: str = "score") -> 
 
 
 def _separable_dummies(rows: pd.DataFrame, factors: Sequence[str]) -> tuple[dict[str, Floats], dict[str, str]]:
-    """Dummy columns (rows, levels - 1) of the factors that can be told apart, and why the others cannot."""
+    """Dummy columns (rows, levels - 1) of the factors that can be separated, and why the others cannot."""
     dummies: dict[str, Floats] = {}
     dropped: dict[str, str] = {}
     for name in dict.fromkeys(factors):

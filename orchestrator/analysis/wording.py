@@ -29,7 +29,7 @@ from orchestrator.analysis.setting_phrases import (
 )
 from orchestrator.analysis.two_way import BEYOND, PRIOR_DF, SKEWNESS, WITHIN
 from orchestrator.config.quantities import amount, percent
-from trials.escaping import escaped
+from trials.escaping import escape_line
 from trials.record import SAVED
 
 NOT_YET, NOT_DECIDED, NOT_LEARNED = "Not decided yet", "Not decided", "Not learned"
@@ -83,7 +83,7 @@ class AnswerWords(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """All of it in one paragraph."""
+        """Headline, lines and notes in one paragraph."""
         rest = (self.figures, self.trade_offs, *self.notes)
         return f"{self.headline}{self.condition}: {' '.join(filter(None, rest))}"
 
@@ -388,7 +388,7 @@ def interim_line(corpus: str, words: AnswerWords, decision: Decision) -> str:
     """The answer of a sweep that still runs, in a line: what its tolerance buys so far, else the next that buys any."""
     if decision.choice is not None:
         saved = f"saves {100 * decision.choice['saved']:.0f} %"
-        return f"so far  {corpus}: {escaped(words.in_passing)}{words.condition}, {saved}"
+        return f"so far  {corpus}: {escape_line(words.in_passing)}{words.condition}, {saved}"
     limit = decision.plan.tolerance
     bought = next((trade_off for trade_off in decision.trade_offs if trade_off.tolerance > limit), None)
     text = f"so far  {corpus}: {words.headline.lower()} within {amount(limit, 'point')}"
@@ -426,6 +426,6 @@ def saves_sentence(costs: pd.DataFrame, names: Mapping[str, str]) -> str:
 
 
 def further_seeds_text(more: int, n_open: int, n_answers: int) -> str:
-    """`About 9 more seeds would probably decide 2 of 3 answers`: so many are open, and take at most so many seeds."""
+    """`About 9 more seeds would probably decide 2 of 3 answers`: `n_open` are open, each takes at most `more` seeds."""
     which = "it" if n_answers == 1 else f"{n_open} of {n_answers} answers"
     return f"About {amount(more, 'more seed')} would probably decide {which}"

@@ -13,7 +13,7 @@ from orchestrator.config.console import DEFAULT_STORE
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.plans import SweepPlan, is_beside
 from trials.errors import ConfigError, NothingMatchedError
-from trials.escaping import escaped, html
+from trials.escaping import escape_line, html
 from trials.record import SAVED
 from trials.spec import TrialSpec
 
@@ -28,7 +28,9 @@ class Answers(tuple["Answer", ...]):
 
     def __str__(self) -> str:
         return (
-            "\n\n".join("\n".join([escaped(entry.heading), *lines_of(entry), *curve_lines(entry)]) for entry in self)
+            "\n\n".join(
+                "\n".join([escape_line(entry.heading), *lines_of(entry), *curve_lines(entry)]) for entry in self
+            )
             or NO_ANSWER
         )
 
@@ -69,7 +71,7 @@ def answer(
     results = open_store(store)
     plan = chosen_sweep(results, sweep, compares=True)
     options = {"tolerance": tolerance, "cost": cost, "min_saving": min_saving, "most_seeds": most_seeds}
-    return answers_of(results, plan.specs, plan_with(plan.asks, **options), at_best)
+    return answers_of(results, plan.specs, plan_with(plan.decision_plan, **options), at_best)
 
 
 def plan_with(plan: DecisionPlan, **options: Any) -> DecisionPlan:

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from orchestrator.api.answering import Answers, answers_of
 from orchestrator.api.launching import outcome_lines, resume_lines
-from orchestrator.api.next_steps import NextStep, climbed, next_steps
+from orchestrator.api.next_steps import NextStep, climb, next_steps
 from orchestrator.api.planned_question import BEST, PlannedQuestion, export_folder, plan_question, rates_of, say_plan
 from orchestrator.api.training import train
 from orchestrator.config.notebook import CONSOLE, ShownInCell, notebook_output
@@ -22,7 +22,7 @@ from orchestrator.store import ResultStore
 from orchestrator.sweeps.cluster_spec import find_cluster
 from orchestrator.sweeps.plan import Plan
 from trials.draft import Lookup
-from trials.errors import ConfigError, unknown
+from trials.errors import ConfigError, unknown_name
 from trials.sources.places.model_draft import named_model
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def choose(options: ChooseOptions | str = "", **others: Any) -> Choice:
         RefusedError: A file that would be overwritten is not one of this question; nothing has run.
     """
     parsed_options = _options(options, others)
-    launch, folder = _begun(parsed_options)
+    launch, folder = _begin(parsed_options)
     planned = plan_question(parsed_options, folder, launch)
     launch = replace(launch, max_hours=planned.options.max_hours)
     say_plan(planned, launch)
@@ -89,7 +89,7 @@ def choose(options: ChooseOptions | str = "", **others: Any) -> Choice:
     return _with_model(choice, planned, launch) if planned.options.export is not None and not was_stopped else choice
 
 
-def _begun(options: ChooseOptions) -> tuple[Launch, Path]:
+def _begin(options: ChooseOptions) -> tuple[Launch, Path]:
     """Where and until when it runs, and the folder of its sweep files; options are checked before data are read."""
     where = find_cluster(options.cluster, cpus=options.cpus, gpus=options.gpus)
     launch = Launch.begin(where, options.store, CONSOLE, max_hours=options.max_hours)
@@ -123,7 +123,7 @@ def _with_model(choice: Choice, planned: PlannedQuestion, launch: Launch) -> Cho
 def _options(options: ChooseOptions | str, others: dict[str, Any]) -> ChooseOptions:
     names = [field.name for field in fields(ChooseOptions)]
     if wrong := [name for name in others if name not in names]:
-        raise ConfigError(unknown(wrong[0], names))
+        raise ConfigError(unknown_name(wrong[0], names))
     return ChooseOptions(data=options, **others) if isinstance(options, str) else options
 
 
@@ -135,7 +135,7 @@ def _export_hint(likely: Mapping[str, Any] | None) -> str:
 
 
 def _folder(options: ChooseOptions, results: ResultStore) -> Path:
-    """Where the sweep's file goes: beside a store in a folder."""
+    """The folder of the sweep file: the one that holds the store, if the store is a local folder."""
     if options.out is not None:
         return Path(options.out)
     address = str(results.address)
@@ -145,11 +145,11 @@ def _folder(options: ChooseOptions, results: ResultStore) -> Path:
 def _searched_once_learned(
     planned: PlannedQuestion, launch: Launch, lookup: Lookup
 ) -> tuple[PlannedQuestion, Choice, bool]:
-    """As `_searched`, on the first rung on which the baseline learns, and the question on that rung."""
-    choice, was_stopped = _searched(planned, launch)
+    """As `_search`, on the first rung on which the baseline learns, and the question on that rung."""
+    choice, was_stopped = _search(planned, launch)
     while not was_stopped and (better := _learning_more(choice, planned, launch, lookup)) is not None:
         planned = better
-        choice, was_stopped = _searched(planned, launch)
+        choice, was_stopped = _search(planned, launch)
     # A search that nothing stopped wants no more trials of its plan; those that failed it tries again.
     is_over = choice.stopped is None and not (choice.outcome and choice.outcome.failed)
     steps = tuple(next_steps(planned, choice.answers, launch, is_over=is_over))  # now that it is known what was tried
@@ -161,12 +161,12 @@ def _learning_more(choice: Choice, planned: PlannedQuestion, launch: Launch, loo
     unlearned = next((answer for answer in choice.answers if answer.outcome == "not learned"), None)
     if unlearned is None:
         return None
-    better = climbed(planned, unlearned.decided_by.baseline, launch, lookup)
+    better = climb(planned, unlearned.decided_by.baseline, launch, lookup)
     return None if better.question == planned.question else better
 
 
-def _searched(planned: PlannedQuestion, launch: Launch) -> tuple[Choice, bool]:
-    """The search, to its end or the limit: what came of it, and whether somebody stopped it."""
+def _search(planned: PlannedQuestion, launch: Launch) -> tuple[Choice, bool]:
+    """Run the search to its end or limit. Returns the result, and whether a person stopped it."""
     plan, results = planned.plan, launch.results
     with launch.run(plan) as ended:
         answers = answers_of(results, trials_of(ended.plan, results), ended.plan.sweep.decision_plan)

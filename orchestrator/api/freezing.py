@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrator.analysis.answer import Answer
 from trials.draft import freeze_of_label
-from trials.errors import ConfigError, ModelError, unknown
+from trials.errors import ConfigError, ModelError, unknown_name
 from trials.models.family import MODEL_FAMILIES, ModelFamily
 
 if TYPE_CHECKING:
@@ -54,5 +54,5 @@ def _stays(module: nn.Module) -> Any:
 
 def _family(name: str) -> ModelFamily:
     if name not in MODEL_FAMILIES:
-        raise ModelError(f"model_type: {unknown(name, MODEL_FAMILIES)}")
+        raise ModelError(f"model_type: {unknown_name(name, MODEL_FAMILIES)}")
     return MODEL_FAMILIES[name]

@@ -38,7 +38,7 @@ class Launched(ShownInCell, Ended):
     store: ResultStore
 
     @classmethod
-    def of(cls, ended: Ended, store: ResultStore) -> Launched:
+    def from_end(cls, ended: Ended, store: ResultStore) -> Launched:
         """What a launch came to, from its end."""
         return cls(**vars(ended), store=store)
 
@@ -50,7 +50,7 @@ class Launched(ShownInCell, Ended):
     @property
     def table(self) -> Table:
         """One row per setting, as `permafrost launch` prints them."""
-        return Table.of(self.store, self.plan.declared(), self.trials)
+        return Table.from_store(self.store, self.plan.stored_plan(), self.trials)
 
     def answers(self, tolerance: float | None = None) -> Answers:
         """What to freeze; `tolerance` is the acceptable loss in points, None for the sweep's own."""
@@ -75,7 +75,7 @@ class Planned(ShownInCell, Plan):
     cluster: ClusterSpec = field(default_factory=ClusterSpec)
 
     @classmethod
-    def of(cls, plan: Plan, store: ResultStore, cluster: ClusterSpec) -> Planned:
+    def from_plan(cls, plan: Plan, store: ResultStore, cluster: ClusterSpec) -> Planned:
         """A plan for a store and a cluster."""
         content = {attribute.name: getattr(plan, attribute.name) for attribute in fields(plan)}
         return cls(**content, store=str(store.address), cluster=cluster)
@@ -130,7 +130,7 @@ def plan(
     """
     launch = Launch.begin(find_cluster(cluster, cpus=cpus, gpus=gpus), store, CONSOLE)
     with launch.lookup(offline=offline) as lookup:
-        return Planned.of(launch.plan(*declared_by(sweep), lookup), launch.results, launch.where)
+        return Planned.from_plan(launch.plan(*declaration_of(sweep), lookup), launch.results, launch.where)
 
 
 @notebook_output("stopped; finished trials are in the store. Call `launch` again with the same arguments to resume.")
@@ -168,15 +168,15 @@ def launch(
     where = find_cluster(cluster, cpus=cpus, gpus=gpus)
     launch = Launch.begin(where, store, CONSOLE, max_hours=max_hours, max_trials=max_trials)
     with launch.lookup(offline=offline) as lookup:
-        plan = launch.plan(*declared_by(sweep), lookup)
+        plan = launch.plan(*declaration_of(sweep), lookup)
     with launch.run(plan) as ended:
-        done = Launched.of(ended, launch.results)
+        done = Launched.from_end(ended, launch.results)
         for line in resume_lines(done.stopped, "launch"):
             launch.say(line)
     return done
 
 
-def declared_by(sweep: SweepLike) -> tuple[SweepSpec, Document]:
+def declaration_of(sweep: SweepLike) -> tuple[SweepSpec, Document]:
     """A sweep with the document that its errors point into. Raises ConfigError."""
     if isinstance(sweep, str | Path):
         return load_sweep(Path(sweep), [])

@@ -148,7 +148,7 @@ def _against_baseline(spec: TrialSpec, rows: Sequence[Row], store: ResultStore) 
     plans = sorted(store.sweeps(), key=lambda plan: -plan.time)
     names = {plan.name for plan in plans}
     stored = [stored_spec(row["spec"], row["trial_id"]) for row in rows]
-    of_sweeps = [(plan.asks, plan.specs) for plan in plans if not is_beside(plan.name, names)]
+    of_sweeps = [(plan.decision_plan, plan.specs) for plan in plans if not is_beside(plan.name, names)]
     for asks, specs in (*of_sweeps, (None, stored)):
         settings = [other for other in specs if _is_same_recipe(other, spec)]
         if not settings:

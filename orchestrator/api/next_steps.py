@@ -26,14 +26,14 @@ from orchestrator.api.planned_question import (
     higher_rates,
     model_folder,
     plan_beside,
+    share_to_hold_out,
     with_best_rates,
-    worth_holding_out,
 )
 from orchestrator.config.quantities import HOUR, amount, duration
 from orchestrator.own_data.choose_options import ChooseOptions
-from orchestrator.own_data.question import Question, SweepFile, sized
+from orchestrator.own_data.question import Question, SweepFile, with_size
 from orchestrator.session.launch_loop import Launch
-from orchestrator.sweeps.dev_resolution import resolved
+from orchestrator.sweeps.dev_resolution import resolvable_tolerance
 from trials.draft import Lookup
 
 if TYPE_CHECKING:  # loads pandas
@@ -44,7 +44,7 @@ MORE_EPOCHS = 3  # times those of the recipe
 _TO_LEARN = "tries what else may help the baseline to learn: more epochs, then other learning rates"
 
 
-def climbed(planned: PlannedQuestion, baseline: Baseline, launch: Launch, lookup: Lookup) -> PlannedQuestion:
+def climb(planned: PlannedQuestion, baseline: Baseline, launch: Launch, lookup: Lookup) -> PlannedQuestion:
     """The question on the first rung on which its baseline learns, written to its file; as it was where none does."""
     from orchestrator.analysis.wording import not_learned  # loads pandas
     from orchestrator.forecast.pilot import Pilots
@@ -76,9 +76,9 @@ Rung = tuple[str, Callable[[Question], Question]]
 def _rungs(planned: PlannedQuestion, launch: Launch, lookup: Lookup) -> Iterator[Rung]:
     """The steps that may make a baseline learn, the most promising first, and how each changes the question."""
     question, options = planned.question, planned.options
-    of_recipe = sized(question, lookup, None)
+    of_recipe = with_size(question, lookup, None)
     if question.train_size is not None:
-        yield "all of train", lambda before: replace(sized(before, lookup, None), part=None)
+        yield "all of train", lambda before: replace(with_size(before, lookup, None), part=None)
     usual = int(of_recipe.recipe["optim"]["epochs"])
     if int(question.recipe["optim"]["epochs"]) <= usual:
         yield f"{MORE_EPOCHS * usual} epochs", lambda before: _with_epochs(before, MORE_EPOCHS * usual)
@@ -102,7 +102,7 @@ def _baseline(question: Question, planned: PlannedQuestion, launch: Launch, look
     seeds = list(dict.fromkeys(spec.seed for spec in planned.plan.trials))
     text = question.baseline_text(seeds[: planned.plan.sweep.decision_plan.min_seeds])
     plan = plan_beside(planned.path, "baseline-", text, launch, lookup)
-    if plan.ahead:
+    if plan.workload:
         with launch.run(plan) as ended:
             if ended.stop.asked:
                 return None
@@ -135,9 +135,9 @@ def next_steps(planned: PlannedQuestion, answers: Answers, launch: Launch, *, is
         )
     asked_well = [answer for answer in answers if not answer.decided_by.is_vacuous]
     open_ones = any(not answer.decided or answer.further_seeds for answer in asked_well)
-    coarse = resolved(question.corpus.task, question.corpus.spec, question.seeds) > options.tolerance
+    coarse = resolvable_tolerance(question.corpus.task, question.corpus.spec, question.seeds) > options.tolerance
     would_help = open_ones and coarse and options.held_out is None
-    share = worth_holding_out(question) if would_help else None
+    share = share_to_hold_out(question) if would_help else None
     larger = []
     if share is not None:
         brings = f"asks again with {share:.0%} of train as dev, which tells smaller losses"
@@ -164,14 +164,14 @@ def _going_on(planned: PlannedQuestion, launch: Launch) -> Iterator[NextStep]:
     """The step that goes on: the same command, with as much time as the remaining trials may take, if any."""
     from orchestrator.forecast.forecast import forecast_of
 
-    options, plan = planned.options, planned.plan.brought_up_to_date(launch.results)
-    if not plan.ahead:
+    options, plan = planned.options, planned.plan.without_completed(launch.results)
+    if not plan.workload:
         return
     wall, hours, took = forecast_of(plan, launch.results, launch.where).wall_s, 2 * options.max_hours, ""
     if wall is not None:
         hours = max(math.ceil(100 * wall.high / HOUR) / 100, 0.01)
         took = f", {duration(wall.median)}"
-    n, seeds = amount(len(plan.ahead), "trial"), amount(planned.question.seeds, "planned seed")
+    n, seeds = amount(len(plan.workload), "trial"), amount(planned.question.seeds, "planned seed")
     yield NextStep(options.command(max_hours=hours), f"goes on to the {seeds} where they decide: at most {n}{took}")
 
 

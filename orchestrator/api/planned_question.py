@@ -28,16 +28,16 @@ from orchestrator.own_data.question import (
     PartOfQuestion,
     Question,
     SweepFile,
-    as_before,
     question_of,
-    sized,
+    with_pinned_versions,
+    with_size,
 )
 from orchestrator.search.choose_depth import spread
 from orchestrator.search.depth_search import Depths
 from orchestrator.session.launch_loop import Launch
 from orchestrator.session.tables import plan_lines
 from orchestrator.store import ResultStore
-from orchestrator.sweeps.dev_resolution import dev_note, resolved
+from orchestrator.sweeps.dev_resolution import dev_note, resolvable_tolerance
 from orchestrator.sweeps.load_sweep import load_sweep, sweep_of_text
 from orchestrator.sweeps.plan import Plan
 from trials.draft import Lookup
@@ -124,7 +124,7 @@ class TimeBudget:
             RefusedError: The question's sweep file exists and was edited.
         """
         kept = SweepFile(self.folder / f"{question.name}.yaml")
-        if kept.asks_alike(question.command):
+        if kept.is_for_any_tolerance(question.command):
             timed, why = self._as_before(kept, question), "as before"
         else:
             options, timed = self._part_that_fits(options, replace(question, seeds=FEWEST_SEEDS))
@@ -133,29 +133,29 @@ class TimeBudget:
         seeds = amount(timed.question.seeds, "seed")
         first = f"; a first answer after about {duration(timed.first_s)}" if timed.first_s else ""
         self.launch.say(f"planned {seeds}, {why}{first}")
-        if timed.plan.ahead:
-            n = amount(len(timed.plan.ahead), "trial")
+        if timed.plan.workload:
+            n = amount(len(timed.plan.workload), "trial")
             self.launch.say(f"{timed.forecast.line}, if all {n} were needed")
         return options, timed
 
     @property
-    def left(self) -> float:
+    def left_s(self) -> float:
         """Seconds that may be planned for."""
         return SPARE * max(self.launch.time_left, 1.0)
 
     def _with_hours(self, hours: float) -> TimeBudget:
         return replace(self, launch=replace(self.launch, max_hours=hours))
 
-    def _timed(self, question: Question) -> TimedPlan:
+    def _time(self, question: Question) -> TimedPlan:
         from orchestrator.forecast.forecast import forecast_of
 
         path = self.folder / f"{question.name}.yaml"
         kept = SweepFile(path)
-        again = kept.asks(question.command) and kept.holds(question)  # with what a person added to it
+        again = kept.is_for(question.command) and kept.holds(question)  # with what a person added to it
         declared = load_sweep(path, []) if again else sweep_of_text(path, question.sweep_text())
         plan = self.launch.plan(*declared, self.lookup)
         forecast = forecast_of(plan, self.launch.results, self.launch.where, pilots=self.pilots)
-        first = first_answer(Depths.of(plan.trials), plan.sweep.decision_plan.min_seeds)
+        first = first_answer(Depths.from_trials(plan.trials), plan.sweep.decision_plan.min_seeds)
         return TimedPlan(question, plan, forecast, forecast.wall_of(first), len(first))
 
     def _as_before(self, kept: SweepFile, question: Question) -> TimedPlan:
@@ -163,29 +163,29 @@ class TimeBudget:
         question, say, hours = _with_trials(question, self.lookup, kept), self.launch.say, self.launch.max_hours
         kept_size, part = question.train_size, question.part
         if part is not None and hours is not None and hours > part.given:
-            of_all = question if kept_size is None else sized(question, self.lookup, None)
-            timed = self._timed(replace(of_all, depths=(), part=None))
-            if hours >= part.of_all or timed.fits(self.left):
+            of_all = question if kept_size is None else with_size(question, self.lookup, None)
+            timed = self._time(replace(of_all, depths=(), part=None))
+            if hours >= part.of_all or timed.fits(self.left_s):
                 say(f"data    all {timed.n_train:,} for training, as --max-hours {hours:g} has time for them")
                 return timed if kept_size is None else self._with_seeds_that_fit(timed)[0]
-        if kept_size is not None and not kept.asks(question.command):
+        if kept_size is not None and not kept.is_for(question.command):
             say(f"data    the first {kept_size:,} for training, as at the other tolerance: its trials serve")
-        return self._timed(question)
+        return self._time(question)
 
     def _part_that_fits(self, options: ChooseOptions, question: Question) -> tuple[ChooseOptions, TimedPlan]:
         """On all of train and every depth unless not even a first answer would end in the time."""
-        timed, hours = self._timed(question), options.max_hours
-        if timed.fits(self.left):
+        timed, hours = self._time(question), options.max_hours
+        if timed.fits(self.left_s):
             return options, timed
         assert timed.first_s is not None
         all_s, n_train, of_all = timed.first_s, timed.n_train, self._hours_for(timed.first_s)
         for _ in range(_TRIES):
-            if timed.fits(self.left) or timed.n_train <= FEWEST:
+            if timed.fits(self.left_s) or timed.n_train <= FEWEST:
                 break
             assert timed.first_s is not None
-            size = max(FEWEST, _rounded(timed.n_train * self.left / timed.first_s))
-            timed = self._timed(replace(sized(question, self.lookup, size), part=PartOfQuestion(hours, of_all)))
-        if timed.fits(self.left):
+            size = max(FEWEST, _round_down(timed.n_train * self.left_s / timed.first_s))
+            timed = self._time(replace(with_size(question, self.lookup, size), part=PartOfQuestion(hours, of_all)))
+        if timed.fits(self.left_s):
             self.launch.say(
                 f"data    a first answer on all {n_train:,} takes about {duration(all_s)}, more than is left of "
                 f"--max-hours {hours:g}: taking {timed.n_train:,} (all of them: --max-hours {of_all:g})"
@@ -194,7 +194,7 @@ class TimeBudget:
         assert timed.first_s is not None
         enough, on = self._hours_for(timed.first_s), f"on {timed.n_train:,} training examples"
         self.launch.say(
-            f"note    a first answer takes about {duration(timed.first_s)} {on}, more than the {duration(self.left)} "
+            f"note    a first answer takes about {duration(timed.first_s)} {on}, more than the {duration(self.left_s)} "
             f"left: give --max-hours {enough:g}{f', or {of_all:g} for all {n_train:,}' if of_all > enough else ''}"
         )
         if options.ask is not None:
@@ -207,20 +207,20 @@ class TimeBudget:
     def _with_two_depths(self, timed: TimedPlan, on: str, part: PartOfQuestion) -> TimedPlan:
         _, third, *_, deepest = spread(timed.plan.trials[0].model.n_layers + 1)
         self.launch.say(f"note    running what fits {on}: nothing frozen, first {third} and all")
-        return self._timed(replace(timed.question, depths=(third, deepest), part=part))
+        return self._time(replace(timed.question, depths=(third, deepest), part=part))
 
     def fit_again(self, question: Question) -> TimedPlan:
         """The question with what its baseline took to learn, in the time that is left. Its seeds stay, as losses were
         seen, and so does train, on which it was seen to learn: where a first answer does not fit, two depths run.
         """
-        timed, hours = self._timed(question), self.launch.max_hours
-        if not timed.fits(self.left) and not question.depths:
+        timed, hours = self._time(question), self.launch.max_hours
+        if not timed.fits(self.left_s) and not question.depths:
             assert timed.first_s is not None
             assert hours is not None
             of_all, on = self._hours_for(timed.first_s), f"with {question.recipe['optim']['epochs']} epochs"
             self.launch.say(
                 f"note    a first answer takes about {duration(timed.first_s)} {on}, more than the "
-                f"{duration(self.left)} left: give --max-hours {of_all:g} for every depth"
+                f"{duration(self.left_s)} left: give --max-hours {of_all:g} for every depth"
             )
             timed = self._with_two_depths(timed, on, PartOfQuestion(hours, of_all))
         first = f"; a first answer after about {duration(timed.first_s)}" if timed.first_s else ""
@@ -229,13 +229,13 @@ class TimeBudget:
 
     def _with_seeds_that_fit(self, timed: TimedPlan) -> tuple[TimedPlan, str]:
         """The seeds that its time fits, and why these."""
-        n = timed.trials_in(self.left)
+        n = timed.trials_in(self.left_s)
         seeds = SEEDS if n is None else seeds_that_fit(n)
         why = "as nothing is known yet of how long a trial takes"
         if n is not None:
             why = f"as {amount(n, 'trial')} {'fits' if n == 1 else 'fit'} --max-hours {self.launch.max_hours:g}"
         if seeds != timed.question.seeds:
-            timed = self._timed(replace(timed.question, seeds=seeds))
+            timed = self._time(replace(timed.question, seeds=seeds))
         return timed, why
 
     def _hours_for(self, seconds: float) -> float:
@@ -250,9 +250,9 @@ def _with_trials(question: Question, lookup: Lookup, kept: SweepFile) -> Questio
     Raises:
         RefusedError: The file is that of this question, and edited.
     """
-    question = replace(sized(question, lookup, kept.train_size()), seeds=kept.seeds(), depths=kept.depths())
+    question = replace(with_size(question, lookup, kept.train_size()), seeds=kept.seeds(), depths=kept.depths())
     question = _as_tried(question, kept)
-    if kept.asks(question.command):
+    if kept.is_for(question.command):
         kept.refuse_edited(question)
     return question
 
@@ -272,7 +272,7 @@ def _as_tried(question: Question, kept: SweepFile) -> Question:
     return replace(question, recipe={**question.recipe, "optim": optim}, rates=rates, part=kept.part())
 
 
-def _rounded(n: float) -> int:
+def _round_down(n: float) -> int:
     """Two digits, rounded down."""
     step = 10 ** max(0, math.floor(math.log10(max(n, 1))) - 1)
     return int(n // step * step)
@@ -306,21 +306,21 @@ def plan_question(options: ChooseOptions, folder: Path, launch: Launch) -> Plann
     with launch.lookup(offline=options.offline) as lookup:
 
         def question_about(options: ChooseOptions) -> Question:
-            base = question_of(as_before(options, folder, launch.say), lookup, launch.say)
+            base = question_of(with_pinned_versions(options, folder, launch.say), lookup, launch.say)
             return replace(base, command=options.question, folder=folder)
 
         question, pilots = question_about(options), Pilots(launch.say, PILOTS)  # each shape is timed once
         _refuse_files(options, folder, question)
         options, timed = TimeBudget(folder, launch, lookup, pilots).fit(options, question)
         launch = replace(launch, max_hours=options.max_hours)
-        if (changed := _agreed(options, timed.question, folder, launch.say)) != options:
+        if (changed := _agree(options, timed.question, folder, launch.say)) != options:
             _refuse_files(changed, folder, question)
             options, timed = TimeBudget(folder, launch, lookup, pilots).fit(changed, question_about(changed))
             launch = replace(launch, max_hours=options.max_hours)
         question, plan = timed.question, timed.plan
         path = folder / f"{question.name}.yaml"
         kept = SweepFile(path)
-        is_again = kept.asks(options.question)
+        is_again = kept.is_for(options.question)
         n_layers = plan.trials[0].model.n_layers
         if options.rates is not None and options.dry_run:
             _say_rates(question, options.rates, _depths_to_rate(options.rates, n_layers), path, launch, lookup)
@@ -366,18 +366,18 @@ def model_folder(sweep: str) -> str:
     return f"{sweep.removeprefix('choose-')}-model"
 
 
-def _agreed(options: ChooseOptions, question: Question, folder: Path, say: Callable[[str], None]) -> ChooseOptions:
+def _agree(options: ChooseOptions, question: Question, folder: Path, say: Callable[[str], None]) -> ChooseOptions:
     """The options, which a person may change on reading that dev cannot decide the tolerance.
 
     With nobody to ask they stay as they are, and a note says so.
     """
     task, data = question.corpus.task, question.corpus.spec
-    share = worth_holding_out(question)
+    share = share_to_hold_out(question)
     note = dev_note(task, data, options.tolerance, question.seeds, share)
-    if note is None or SweepFile(folder / f"{question.name}.yaml").asks(options.question):
+    if note is None or SweepFile(folder / f"{question.name}.yaml").is_for(options.question):
         return options
     say(f"note    {note}")
-    tolerance = math.ceil(2 * min(resolved(task, data, question.seeds), 100)) / 2
+    tolerance = math.ceil(2 * min(resolvable_tolerance(task, data, question.seeds), 100)) / 2
     ways = {f"--tolerance {tolerance:g}": replace(options, tolerance=tolerance)} if tolerance < 100 else {}
     if share is not None:
         ways |= {f"--held-out {share:g}": replace(options, held_out=share)} if options.held_out is None else {}
@@ -389,7 +389,7 @@ def _agreed(options: ChooseOptions, question: Question, folder: Path, say: Calla
     return ways.get(picked, options)
 
 
-def worth_holding_out(question: Question) -> float | None:
+def share_to_hold_out(question: Question) -> float | None:
     """The share of train that would serve better as dev; None if it is no larger, or dev is fixed or in folds."""
     data = question.corpus.spec
     assert data.sizes is not None
@@ -414,8 +414,8 @@ def with_best_rates(
     rates = rates_of(text, float(question.recipe["optim"]["lr"]))
     plan = plan_beside(path, "rates-", question.rates_text(rates, depths), launch, lookup)
     start = time.monotonic()
-    if plan.ahead:
-        launch.say(f"rates   trying {_listed(rates)} in {amount(len(plan.ahead), 'trial')} first")
+    if plan.workload:
+        launch.say(f"rates   trying {_rate_list(rates)} in {amount(len(plan.workload), 'trial')} first")
         with launch.run(plan):
             pass
     best = _best_rates(plan.trials, launch.results)
@@ -423,7 +423,7 @@ def with_best_rates(
         launch.say(f"rates   no time was left to try them; all depths have {question.recipe['optim']['lr']:g}")
         return question
     text = ", ".join(f"{'none' if depth == NOTHING else f'first {depth}'} {rate:g}" for depth, rate in best.items())
-    took = f" ({duration(time.monotonic() - start)})" if plan.ahead else ""
+    took = f" ({duration(time.monotonic() - start)})" if plan.workload else ""
     launch.say(f"rates   {text}: best on dev, on seeds that the answer does not use{took}")
     if len(set(best.values())) == 1:
         optim = {**question.recipe["optim"], "lr": best[NOTHING]}
@@ -446,12 +446,12 @@ def _say_rates(
 
     rates = rates_of(text, float(question.recipe["optim"]["lr"]))
     plan = plan_beside(path, "rates-", question.rates_text(rates, depths), launch, lookup)
-    launch.say(f"rates   {_listed(rates)} would be tried first, in {amount(len(plan.ahead), 'trial')}")
-    if plan.ahead and (forecast := forecast_of(plan, launch.results, launch.where)).wall_s:
+    launch.say(f"rates   {_rate_list(rates)} would be tried first, in {amount(len(plan.workload), 'trial')}")
+    if plan.workload and (forecast := forecast_of(plan, launch.results, launch.where)).wall_s:
         launch.say(f"        {forecast.line}")
 
 
-def _listed(rates: Sequence[float]) -> str:
+def _rate_list(rates: Sequence[float]) -> str:
     return ", ".join(f"{rate:g}" for rate in rates)
 
 

@@ -37,7 +37,7 @@ class Table(ShownInCell):
     notes: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, store: ResultStore, plan: SweepPlan, specs: Sequence[TrialSpec] | None = None) -> Table:
+    def from_store(cls, store: ResultStore, plan: SweepPlan, specs: Sequence[TrialSpec] | None = None) -> Table:
         """The settings of a sweep's trials; `specs` are those of the plan if not given. Raises StoreError."""
         rows = {row["trial_id"]: row for row in store.trials(list(TRIAL_COLUMNS)).to_pylist()}
         planned = plan.specs if specs is None else specs
@@ -90,4 +90,4 @@ def table(store: str = DEFAULT_STORE, sweep: str | None = None) -> Table:
         StoreError: The store cannot be read.
     """
     results = open_store(store)
-    return Table.of(results, chosen_sweep(results, sweep, compares=True))
+    return Table.from_store(results, chosen_sweep(results, sweep, compares=True))

@@ -136,7 +136,7 @@ def train(
         if ended.stopped is None and done:
             best = max(done, key=lambda trained: (trained.dev, -trained.seed))
             done = [
-                _exported(trained, folder, store, keep) if keep == "all" or trained is best else trained
+                _export(trained, folder, store, keep) if keep == "all" or trained is best else trained
                 for trained in done
             ]
         return TrainedModel(spec.freeze.label, tuple(done), ended.outcome, ended.exit_code, ended.stopped)
@@ -158,7 +158,7 @@ def _plan(declared: SweepPlan, specs: Sequence[TrialSpec], launch: Launch) -> Pl
             "keep": "weights",
         }
     )
-    return Plan(sweep, declared.source, tuple(specs), (), {}).brought_up_to_date(launch.results)
+    return Plan(sweep, declared.source, tuple(specs), (), {}).without_completed(launch.results)
 
 
 def _done(launch: Launch, specs: Sequence[TrialSpec]) -> list[TrainedSeed]:
@@ -170,7 +170,7 @@ def _done(launch: Launch, specs: Sequence[TrialSpec]) -> list[TrainedSeed]:
     return [TrainedSeed(spec.seed, spec.trial_id, row["best_score"], row["test_score"]) for spec, row in completed]
 
 
-def _exported(run: TrainedSeed, folder: Path, store: str, keep: Keep) -> TrainedSeed:
+def _export(run: TrainedSeed, folder: Path, store: str, keep: Keep) -> TrainedSeed:
     where = folder / f"seed-{run.seed}" if keep == "all" else folder
     return replace(run, folder=export_model(run.trial_id, where, store=store))
 
@@ -189,7 +189,7 @@ def _chosen_trials(launch: Launch, sweep: SweepPlan, tolerance: float | None, fr
         chosen = wanted[0]
         matching = [spec for spec in specs if spec.freeze.label == chosen]
     else:
-        answers = answers_of(launch.results, specs, plan_with(sweep.asks, tolerance=tolerance))
+        answers = answers_of(launch.results, specs, plan_with(sweep.decision_plan, tolerance=tolerance))
         decided = [answer for answer in answers if answer.freeze is not None]
         if not decided:
             raise ConfigError(

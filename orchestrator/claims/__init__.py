@@ -1,7 +1,7 @@
 """Any number of drivers on one store, each trial run by one of them at a time, with nothing but the store between them.
 
     with Membership(store.storage, "my-sweep", say=say) as membership:
-        claims = Claims(store.storage.at(CLAIMS), membership)
+        claims = Claims(store.storage.subfolder(CLAIMS), membership)
         number = claims.take(trial_id)      # the attempt that this driver may run; None: another driver has the trial
         ...
         membership.check()                  # before each commit

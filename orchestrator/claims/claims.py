@@ -106,7 +106,7 @@ class Claims:
         for trial_id, number in ended.items():
             if self._newest.get(trial_id, 0) <= number:
                 self._newest.pop(trial_id, None)
-        self._folder.each(self._folder.delete, names)
+        self._folder.map(self._folder.delete, names)
 
 
 def hold_search(store: Storage, membership: Membership, sweep: str) -> None:
@@ -116,7 +116,7 @@ def hold_search(store: Storage, membership: Membership, sweep: str) -> None:
         BusyStoreError: another driver has it.
         StoreError: the storage does not answer, or cannot be written.
     """
-    claims = Claims(store.at(SEARCHES), membership)
+    claims = Claims(store.subfolder(SEARCHES), membership)
 
     def rivals() -> tuple[str, ...]:
         claims.refresh()
@@ -187,7 +187,7 @@ def running_drivers(store: Storage, sweep: str | None = None) -> list[RunningDri
     Raises:
         StoreError: the place cannot be read.
     """
-    folder, holders = store.at(DRIVERS), dict[str, Holder]()
+    folder, holders = store.subfolder(DRIVERS), dict[str, Holder]()
     for token, names in present(folder).items():
         holder = holder_of(folder, names[-1])
         if holder is not None and holder.sweep and sweep in (None, holder.sweep):
@@ -196,7 +196,7 @@ def running_drivers(store: Storage, sweep: str | None = None) -> list[RunningDri
                 holders[token] = holder
     if not holders:
         return []
-    claims = store.at(CLAIMS)
+    claims = store.subfolder(CLAIMS)
     owners = {trial_id: _driver_in(claims, _name(trial_id, max(n))) for trial_id, n in _numbers(claims).items()}
     drivers = [
         RunningDriver(token, holder, frozenset(i for i, owner in owners.items() if owner == token))

@@ -174,7 +174,12 @@ class Membership:
             timing: The same for all drivers of the store.
             me: This process, unless a test says otherwise.
         """
-        self._store, self._folder, self._me, self.timing = store, store.at(DRIVERS), me or this_process(sweep), timing
+        self._store, self._folder, self._me, self.timing = (
+            store,
+            store.subfolder(DRIVERS),
+            me or this_process(sweep),
+            timing,
+        )
         self._say, self._check_store = say, check_store
         self.token = uuid.uuid4().hex[:16]
         self._count = 0

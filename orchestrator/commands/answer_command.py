@@ -88,12 +88,14 @@ def answer(
     with errors_as_exit_codes():
         results = open_store(store)
         plan = chosen_sweep(results, sweep, compares=True)
-        used = plan_with(plan.asks, tolerance=tolerance, cost=cost, min_saving=min_saving, most_seeds=most_seeds)
+        used = plan_with(
+            plan.decision_plan, tolerance=tolerance, cost=cost, min_saving=min_saving, most_seeds=most_seeds
+        )
         answers = answers_of(results, plan.specs, used, at_best)
         if as_json:
             print(json.dumps([entry.as_json() for entry in answers]))
         elif answers:
-            if note := overrides(plan.asks, used):
+            if note := overrides(plan.decision_plan, used):
                 say(note)
             if stdout.is_terminal:
                 draws = [partial(show_answers, [entry], full=full) for entry in answers]

@@ -25,10 +25,10 @@ from orchestrator.sweeps.load_sweep import load_sweep
 from trials.corpora.corpus import SPLITS
 from trials.draft import Lookup
 from trials.errors import ConfigError
-from trials.escaping import escaped
+from trials.escaping import escape_line
 from trials.spec import DataSpec
 from trials.tasks import TASKS
-from trials.tasks.task_corpus import labelled, read_corpus, reading_notes
+from trials.tasks.task_corpus import drop_unlabelled, read_corpus, reading_notes
 
 _MOST_LABELS = 60  # rows of the table of labels
 
@@ -95,7 +95,7 @@ def _corpora(sweep: Path | None, asked: ChooseOptions, lookup: Lookup) -> list[t
         raise ConfigError("--dev and --test go with --train. To check one file, give it as NAME.")
     asked.check()
     draft, task, lines = guess_draft(draft_of(asked), asked, lookup)
-    data = labelled(task, draft.resolve(TASKS[task].columns))
+    data = drop_unlabelled(task, draft.resolve(TASKS[task].columns))
     if not draft.needs_dev:  # all of train is shown
         lines = [line for line in lines if not line.startswith(NO_DEV)]
     return [(data.model_copy(update={"held_out": None, "folds": None}), task, lines)]
@@ -174,7 +174,7 @@ def _check_parts(report: CorpusCheck) -> Iterator[Table | Padding | Text]:
             yield Text(f"{amount(n, f'{split} document')} also {'occurs' if n == 1 else 'occur'} in {other}.")
     for split, labels in report.unseen.items():
         if labels:
-            names = ", ".join(f"{escaped(label)} ({n})" for label, n in labels.items())
+            names = ", ".join(f"{escape_line(label)} ({n})" for label, n in labels.items())
             yield Text(f"{split} has labels that train lacks, each of which counts as an error: {names}.")
 
 
@@ -193,7 +193,7 @@ def _label_table(report: CorpusCheck) -> Table:
         table.add_column(name, justify="right")
     labels = list(dict.fromkeys(label for split in splits for label in split.labels))
     for label in labels[:_MOST_LABELS]:
-        table.add_row(escaped(label), *(f"{split.labels.get(label, 0):,}" for split in splits))
+        table.add_row(escape_line(label), *(f"{split.labels.get(label, 0):,}" for split in splits))
     if len(labels) > _MOST_LABELS:
         table.add_row(f"and {len(labels) - _MOST_LABELS} more")
     return table

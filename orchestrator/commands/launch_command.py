@@ -87,14 +87,14 @@ def _launch(launch: Launch, plan: Plan, *, pilot: bool, dry_run: bool, as_json: 
         if as_json:
             print(json.dumps(asdict(ended.outcome)))
         else:
-            _show_done(Launched.of(ended, launch.results))
+            _show_done(Launched.from_end(ended, launch.results))
         _say_end(ended)
         return ended.exit_code
 
 
 def _show_forecast(plan: Plan, launch: Launch, *, pilot: bool, whole: bool) -> None:
     """Show the forecast of the plan, whole or in one line, where the store has data for one."""
-    if not plan.ahead:
+    if not plan.workload:
         return
     forecast = forecast_of(plan, launch.results, launch.where, pilots=Pilots(say) if pilot else None)
     if whole:

@@ -97,9 +97,9 @@ def _as_json(plan: Plan, forecast: Forecast, fetched: list[str], store: str, clu
         "trials": plan.n_trials,
         "cells": plan.n_cells,
         "complete": plan.n_skipped,
-        "to_run": len(plan.ahead),
-        "epochs": sum(spec.optim.epochs for spec in plan.ahead),
-        "steps": sum(steps_an_epoch(spec) * spec.optim.epochs for spec in plan.ahead),
+        "to_run": len(plan.workload),
+        "epochs": sum(spec.optim.epochs for spec in plan.workload),
+        "steps": sum(steps_an_epoch(spec) * spec.optim.epochs for spec in plan.workload),
         "downloads": fetched,
         "notes": list(plan.notes),
         "forecast": forecast.as_json(),
@@ -110,7 +110,7 @@ def setting_table(plan: Plan) -> Table:
     """One row per setting of a plan: what it freezes, and how many of its seeds are complete."""
     specs = [*plan.trials, *plan.stand_ins]
     varying, cells = varying_settings(specs), cell_specs(specs)
-    to_run = {spec.trial_id for spec in plan.ahead}
+    to_run = {spec.trial_id for spec in plan.workload}
     table = Table(box=None, padding=(0, 2, 0, 0))
     table.add_column("setting", overflow="fold")
     table.add_column("seeds complete", justify="right", no_wrap=True)

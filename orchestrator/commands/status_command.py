@@ -119,7 +119,7 @@ def _show_sweep(
     for driver in of_sweep:
         stdout.print_line(f"driver  {driver}")
     if of_sweep:
-        for line in so_far_lines(results, specs, plan.asks):
+        for line in so_far_lines(results, specs, plan.decision_plan):
             stdout.print_line(line)
     if text := pace.stored_time_left(results, plan, own, of_sweep):
         stdout.print_line(f"time left: {text}")

@@ -17,7 +17,7 @@ from orchestrator.config.console import DEFAULT_STORE, errors_as_exit_codes, say
 from orchestrator.execution.stop_request import ask_to_stop
 from orchestrator.store import open_store
 from trials.errors import ConfigError, NothingMatchedError
-from trials.escaping import composed
+from trials.escaping import compose
 
 _POLL_S = 1.0  # a person waits
 
@@ -26,7 +26,7 @@ def stop(
     store: options.Store = DEFAULT_STORE,
     sweep: Annotated[
         str | None,
-        typer.Option("--sweep", metavar="NAME", parser=composed, help="The sweep.", show_default="the one that runs"),
+        typer.Option("--sweep", metavar="NAME", parser=compose, help="The sweep.", show_default="the one that runs"),
     ] = None,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until its drivers have ended.")] = True,
 ) -> None:

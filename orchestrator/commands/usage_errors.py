@@ -25,9 +25,9 @@ class OneLineGroup(TyperGroup):
             code = super().main(args, *others, **options)
         except typer.TyperException as error:
             if error.format_message():  # the help was printed already where nothing was asked
-                from trials.escaping import escaped  # the list of commands needs no more than typer
+                from trials.escaping import escape_line  # the list of commands needs no more than typer
 
-                sys.stderr.write(f"error: {escaped(in_words(error))}{_where_to_look(error)}\n")
+                sys.stderr.write(f"error: {escape_line(in_words(error))}{_where_to_look(error)}\n")
             sys.exit(error.exit_code)
         except typer.Abort:
             sys.stderr.write("Aborted.\n")
@@ -44,9 +44,9 @@ def in_words(error: typer.TyperException) -> str:
         name = param.opts[0] if param.param_type_name == "option" else param.human_readable_name
         kind = param.type_descriptor.annotation
         if get_origin(kind) is Literal:
-            from trials.errors import unknown
+            from trials.errors import unknown_name
 
-            return f"{name}: {unknown(value, get_args(kind))}"
+            return f"{name}: {unknown_name(value, get_args(kind))}"
         if kind in (int, float):
             return f"{name} {value if value.strip() else repr(value)}: must be {_number(kind, param.min, param.max)}."
     # An error without a parameter is of our own words, to which typer would add that a value is invalid.

@@ -23,8 +23,8 @@ def configs_folder(name: str) -> Path:
 
 
 def with_common_options(command: Any) -> Any:
-    """A command, or a group with its commands, with the options of all; it loads plug-ins first: installed ones, and
-    those of `--plugin`.
+    """A command, or a group with its commands, with the options that all commands have. It first loads the installed
+    plug-ins and those of `--plugin`.
     """
     for inner in getattr(command, "commands", {}).values():
         with_common_options(inner)

@@ -30,7 +30,7 @@ from rich.segment import Segment
 
 from orchestrator.config.quantities import size
 from trials.errors import PermafrostError, is_out_of_memory, one_line
-from trials.escaping import escaped
+from trials.escaping import escape_line
 from trials.outside.plain_files import progress
 
 DEFAULT_STORE = "results"
@@ -75,7 +75,7 @@ class SafeConsole(Console):
         for segment in super().render(renderable, options):
             text = segment.text
             if not segment.control and not text.isprintable():
-                text = "\n".join(map(escaped, text.split("\n")))
+                text = "\n".join(map(escape_line, text.split("\n")))
             # rich draws its boxes in ASCII there by itself
             if not segment.control and not text.isascii() and not self.encoding.startswith("utf"):
                 text = text.translate(_IN_ASCII).encode(self.encoding, "backslashreplace").decode(self.encoding)
@@ -109,7 +109,7 @@ class SafeConsole(Console):
 
     def print_line(self, text: str) -> None:
         """Print one line, unwrapped."""
-        self.print(escaped(text), soft_wrap=True)
+        self.print(escape_line(text), soft_wrap=True)
 
 
 stdout = SafeConsole()
@@ -199,7 +199,7 @@ _MOST_NAMED = 5  # lines of a file
 
 
 def _by_cause(problems: Sequence[str]) -> list[str]:
-    """The problems; those of one file with the same text are combined.
+    """The problems, in which those with the same text in one file are combined.
 
     `x.csv:2: a row has 5 columns, the header has 2. Fix this row. Likewise lines 3, 4, 5, 6, 7 and 74 more.`
     """
@@ -216,7 +216,7 @@ def _by_cause(problems: Sequence[str]) -> list[str]:
 
 
 def _further_lines(lines: Sequence[str], unlisted: int) -> str:
-    """` Likewise lines 3, 4 and 9 more.`; empty without another line."""
+    """` Likewise lines 3, 4 and 9 more.`; empty if there is no further line."""
     named, others = ", ".join(lines[:_MOST_NAMED]), max(len(lines) - _MOST_NAMED, 0) + unlisted
     return (
         f" Likewise line{'s' * (len(lines) + unlisted > 1)} {named}{f' and {others} more' if others else ''}."

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from orchestrator.config.console import DEFAULT_STORE
-from trials.escaping import composed
+from trials.escaping import compose
 
 Store = Annotated[
     str,
@@ -68,7 +68,7 @@ Pilot = Annotated[
 
 StoredSweep = Annotated[
     str | None,
-    typer.Option("--sweep", metavar="NAME", parser=composed, help="A sweep of the store.", show_default="the newest"),
+    typer.Option("--sweep", metavar="NAME", parser=compose, help="A sweep of the store.", show_default="the newest"),
 ]
 Task = Annotated[str | None, typer.Option("--task", help="The task.", show_default="by what the files hold")]
 MODEL_HELP = "distilbert-base-multilingual-cased or another of the hub (OWNER/NAME@REVISION), a folder, or `starter`."

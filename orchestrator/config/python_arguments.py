@@ -11,8 +11,8 @@ from typing import ParamSpec, TypeVar
 
 from pydantic import ConfigDict, ValidationError, validate_call
 
-from trials.errors import ConfigError, PermafrostError, quoted, unknown
-from trials.outside.validation_rules import rule_of, together
+from trials.errors import ConfigError, PermafrostError, quote, unknown_name
+from trials.outside.validation_rules import join_rules, rule_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -56,13 +56,13 @@ def _faults(error: ValidationError, parameters: list[str], names: Collection[str
         place = details["loc"][0]
         name = parameters[place] if isinstance(place, int) else place
         if details["type"] == "unexpected_keyword_argument":
-            wrong.append(unknown(name, names))
+            wrong.append(unknown_name(name, names))
         elif details["type"].startswith("missing"):
             wrong.append(f"{name}: is missing.")
         else:
             values.setdefault(name, details["input"])
             rules.setdefault(name, []).append("must be a path" if details["type"] == "path_type" else rule_of(details))
-    return [*wrong, *(f"{name}: {quoted(values[name])}: {together(broken)}." for name, broken in rules.items())]
+    return [*wrong, *(f"{name}: {quote(values[name])}: {join_rules(broken)}." for name, broken in rules.items())]
 
 
 def with_python_names(text: str, names: Collection[str]) -> str:

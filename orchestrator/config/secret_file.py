@@ -7,7 +7,7 @@ import stat
 from pathlib import Path
 
 from trials.errors import ConfigError, RefusedError
-from trials.outside.plain_files import MOST_TEXT, opened
+from trials.outside.plain_files import MOST_TEXT, open_plain
 
 
 def read_secret_file(path: Path, *, name: str, most_bytes: int) -> str:
@@ -18,7 +18,7 @@ def read_secret_file(path: Path, *, name: str, most_bytes: int) -> str:
         RefusedError: users other than its owner have any permission on it.
     """
     try:
-        with opened(path, MOST_TEXT) as file:
+        with open_plain(path, MOST_TEXT) as file:
             mode = os.fstat(file.fileno()).st_mode
             text = file.read(most_bytes).decode("ascii", errors="replace").strip()
     except OSError as error:

@@ -18,7 +18,7 @@ from types import FrameType
 from typing import Literal, NoReturn
 
 NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
-TELLER, TOLD_S = "teller", 0.2
+TELLER, TOLD_S = "teller", 0.2  # name of a thread; seconds that a handler waits for its line to be written
 
 _ends_with_command = False
 
@@ -157,7 +157,7 @@ class Signals:
 
 
 def _leave_terminal() -> None:
-    """Write nothing more to a terminal, which is gone: each line would be an error."""
+    """Stop writing to a terminal that is gone: each line would raise an error."""
     for stream in (sys.__stdout__, sys.__stderr__):
         with suppress(OSError, ValueError, AttributeError):
             if os.isatty(stream.fileno()):  # type: ignore[union-attr]

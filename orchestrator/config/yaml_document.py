@@ -20,9 +20,9 @@ import yaml
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from trials.errors import ConfigError, beginning, quoted, unknown
+from trials.errors import ConfigError, excerpt, quote, unknown_name
 from trials.outside.plain_files import read_text
-from trials.outside.validation_rules import rule_of, together
+from trials.outside.validation_rules import join_rules, rule_of
 
 KeyPath = tuple[str | int, ...]
 
@@ -61,13 +61,13 @@ def _wording_of(path: KeyPath, errors: Sequence[ErrorDetails], model: type[BaseM
     error = errors[0]
     if error["type"] == "extra_forbidden":
         inside = _model_at(model, path[:-1])
-        return unknown(str(path[-1]), inside.model_fields if inside else ())
+        return unknown_name(str(path[-1]), inside.model_fields if inside else ())
     if error["type"] == "missing":
         return f"{rule_of(error)}."
-    value, shown = error["input"], quoted(error["input"])
+    value, shown = error["input"], quote(error["input"])
     if error["type"] in ("model_type", "model_attributes_type") and (inside := _model_at(model, path)):
         return f"{shown}: must be a mapping of some of: {', '.join(inside.model_fields)}."
-    message = rule_of(error) if len(errors) == 1 else together(map(rule_of, errors))
+    message = rule_of(error) if len(errors) == 1 else join_rules(map(rule_of, errors))
     is_shown = isinstance(value, str | int | float) and repr(value) not in message and error["type"] != "json_invalid"
     return shorten(f"{shown}: {message}" if is_shown else message, 10 * MAX_VALUE)
 
@@ -132,7 +132,7 @@ def _model_at(model: type[BaseModel], path: KeyPath) -> type[BaseModel] | None:
 
 
 def _model_in(annotation: Any) -> type[BaseModel] | None:
-    """The class of settings inside a type, such as that of a list or of an optional value."""
+    """The settings class inside a type such as a list or an optional value."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     if typing.get_origin(annotation) in (typing.Annotated, typing.Union, types.UnionType, list, dict, tuple):
@@ -348,7 +348,7 @@ class _Lines:
             if not isinstance(key, str):
                 raise ConfigError(f"{self.file}:{line}: a list or mapping cannot be a key. Use a word.")
             if not key.isprintable() or len(key) > MAX_KEY:
-                raise ConfigError(f"{self.file}:{line}: {quoted(key)} is not a valid key. Remove it.")
+                raise ConfigError(f"{self.file}:{line}: {quote(key)} is not a valid key. Remove it.")
             if key in seen:
                 raise ConfigError(f"{self.file}:{line}: {_dotted((*path, key))}: is given twice. Keep one.")
             seen.add(key)
@@ -364,10 +364,10 @@ def _where(file: str, error: yaml.YAMLError | ValueError) -> str:
     mark = getattr(error, "problem_mark", None)
     line = f":{mark.line + 1}" if mark else ""
     problem = getattr(error, "problem", None) or " ".join(str(error).split())
-    problem = _QUOTED.sub(lambda match: quoted(match[1]), problem)  # names of tags, anchors and aliases
+    problem = _QUOTED.sub(lambda match: quote(match[1]), problem)  # names of tags, anchors and aliases
     return f"{file}{line}: not YAML: {shorten(problem)}. Check the indentation and brackets."
 
 
 def _dotted(path: KeyPath) -> str:
-    text = "".join(f"[{part}]" if isinstance(part, int) else f".{beginning(part)}" for part in path)
+    text = "".join(f"[{part}]" if isinstance(part, int) else f".{excerpt(part)}" for part in path)
     return text.removeprefix(".")

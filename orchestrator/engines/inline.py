@@ -12,10 +12,10 @@ from orchestrator.execution.engine import ENGINES, Engine, Evaluated, Event, Fai
 from orchestrator.execution.failures import failure
 from orchestrator.execution.trial_queue import Attempt
 from orchestrator.execution.trial_settings import TrialSettings
-from orchestrator.sweeps.cluster_spec import seen_gpus
-from trials.cache.set_up_work import reported_to
+from orchestrator.sweeps.cluster_spec import visible_gpus
+from trials.cache.set_up_work import report_to
 from trials.errors import is_device_broken, reason
-from trials.hardware.machine import TORCH_LOCK, shown_gpus
+from trials.hardware.machine import TORCH_LOCK, show_gpus
 from trials.record import State
 
 if TYPE_CHECKING:
@@ -60,10 +60,10 @@ class InlineEngine(Engine):
             records = self._settings.records(attempt.spec, attempt.number, attempt.accumulation, device=self._device)
             try:
                 while self._attempt is not None:
-                    with TORCH_LOCK, reported_to(partial(preparing, attempt.spec)):
+                    with TORCH_LOCK, report_to(partial(preparing, attempt.spec)):
                         torch.set_num_threads(self._threads)
                         record = next(records)
-                    yield Evaluated(attempt, record.placed(gpus=record.gpus, worker_slots=1))
+                    yield Evaluated(attempt, record.with_placement(gpus=record.gpus, worker_slots=1))
             finally:
                 with TORCH_LOCK:
                     records.close()  # one that has not ended saves a checkpoint, if the sweep has any
@@ -82,7 +82,7 @@ class InlineEngine(Engine):
 def inline(job: Job) -> Iterator[Engine]:
     """Run them here; the same rows as on Ray except for times."""
     sweep, resources = job.plan.sweep, job.plan.sweep.resources
-    with seen_gpus(job.cluster) if resources.gpus else shown_gpus(()):
+    with visible_gpus(job.cluster) if resources.gpus else show_gpus(()):
         from trials.hardware.device import device_for
 
         device = device_for(1.0 if resources.gpus == "packed" else float(resources.gpus))

@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from orchestrator.execution.engine import ENGINES, Engine, Job
-from orchestrator.sweeps.cluster_spec import cores_here, gpus_here, seen_gpus
+from orchestrator.sweeps.cluster_spec import cores_here, gpus_here, visible_gpus
 
 
 @ENGINES.register("ray")
@@ -22,14 +22,14 @@ def on_ray(job: Job) -> Iterator[Engine]:
     from orchestrator.ray_engine.slots import slots_for
     from orchestrator.ray_engine.staging import stage
 
-    sweep, where, ahead = job.plan.sweep, job.cluster, job.plan.ahead
+    sweep, where, ahead = job.plan.sweep, job.cluster, job.plan.workload
     # Ray starts a worker per core. If all of them will run trials, they can import what trials need as they start.
     cores, uses_gpus = cores_here(where), bool(sweep.resources.gpus)
     one_each = sweep.resources.cpus == 1 and not uses_gpus and where.concurrency is None
     gpus = gpus_here(where) if uses_gpus and where.is_here else ()
     local = partial(local_cluster, preload=one_each and len(ahead) >= cores, cpus=cores, gpus=len(gpus))
     ray = own_cluster if where.address == "auto" else local
-    seen = seen_gpus(where) if gpus else nullcontext()
+    seen = visible_gpus(where) if gpus else nullcontext()
     with TemporaryDirectory(prefix="permafrost-staged-") as folder, seen, ExitStack() as stack:
         plugins = stage(Path(folder), () if where.is_here else ahead, job.say)
         cluster = stack.enter_context(ray(Path(folder) if plugins.modules or not where.is_here else None))

@@ -77,7 +77,7 @@ class StopRequest:
 
         Older ones were meant for other drivers. They are deleted where no other driver runs the sweep.
         """
-        folder, older = store.at(FOLDER).at(sweep), set[str]()
+        folder, older = store.subfolder(FOLDER).subfolder(sweep), set[str]()
         with contextlib.suppress(StoreError, OSError):
             older = set(folder.files())
         _delete_requests(store, sweep)
@@ -117,12 +117,12 @@ def polling(is_over: Callable[[], bool], every_s: float, name: str) -> Iterator[
 
 def ask_to_stop(store: Storage, sweep: str, asker: str) -> None:
     """Ask all drivers of a sweep to stop. Raises StoreError: the storage cannot be written."""
-    store.at(FOLDER).at(sweep).write(f"{time.time_ns()}-{uuid.uuid4().hex[:8]}.txt", asker.encode())
+    store.subfolder(FOLDER).subfolder(sweep).write(f"{time.time_ns()}-{uuid.uuid4().hex[:8]}.txt", asker.encode())
 
 
 def _delete_requests(store: Storage, sweep: str) -> None:
     with contextlib.suppress(StoreError, OSError):
-        folder = store.at(FOLDER).at(sweep)
+        folder = store.subfolder(FOLDER).subfolder(sweep)
         names = folder.files()
         for name in names if names and len(running_drivers(store, sweep)) < 2 else ():
             folder.delete(name)

@@ -170,7 +170,7 @@ class SharedTrials:
         """
         self._membership, self._first, self._lost = membership, numbers, lost
         self.poll_s = membership.timing.poll_s
-        self._claims = Claims(store.at(CLAIMS), membership)
+        self._claims = Claims(store.subfolder(CLAIMS), membership)
         self._table = Follower(store, "trials", ("trial_id", "attempt", "state", "error"))
         self._rows: dict[str, _Row] = {}
         self._past = {trial_id: number - 1 for trial_id, number in numbers.items()}  # attempts that are no news

@@ -159,17 +159,17 @@ def forecast_of(
     source = [f"{amount(len(timed), 'trial')} on this device"] if timed else []
     if pilots is not None:
         seen = {shape_key(timing.spec) for timing in timed}
-        if of_pilots := pilots.of(plan.ahead, seen, resources.cpus, gpu=gpus > 0):
+        if of_pilots := pilots.times(plan.workload, seen, resources.cpus, gpu=gpus > 0):
             source.append(f"pilots of {amount(len(of_pilots), 'shape')}")
             timed += of_pilots
     slots = slots_of(cluster, resources, gpus)
-    nothing = Forecast(plan.sweep.name, time.time(), device or "an unknown device", slots, len(plan.ahead))
-    seconds = {spec.trial_id: expected_s(spec, timed) for spec in plan.ahead}
+    nothing = Forecast(plan.sweep.name, time.time(), device or "an unknown device", slots, len(plan.workload))
+    seconds = {spec.trial_id: expected_s(spec, timed) for spec in plan.workload}
     measured = {trial_id: took for trial_id, took in seconds.items() if took is not None}
     if not measured or len(measured) < len(seconds):
         return nothing
     groups = {group_key(timing.spec) for timing in timed}
-    sd = LAUNCH_SD if all(group_key(spec) in groups for spec in plan.ahead) else OTHER_CORPUS_SD
+    sd = LAUNCH_SD if all(group_key(spec) in groups for spec in plan.workload) else OTHER_CORPUS_SD
     hours = sum(measured.values()) / HOUR
     start_s = INLINE_START_S if cluster.address == "inline" else RAY_START_S
     span = scheduled_s((took + GAP_S for took in measured.values()), slots)
@@ -214,9 +214,9 @@ def scheduled_s(seconds: Iterable[float], slots: int) -> float:
 
 
 def _device(rows: Sequence[Mapping[str, Any]], cluster: ClusterSpec, resources: Resources) -> tuple[str | None, float]:
-    """The device that trials will run on as rows name it, None if unknown, and GPUs of a trial: the CPU or the GPU of
-    this machine; of a cluster, and of a machine without a GPU for trials on one, that of the newest trial, whose share
-    of a GPU counts where trials share one.
+    """The device that trials will run on, as rows name it (None if unknown), and the GPUs of a trial. On this machine
+    it is its CPU or GPU. On a cluster, or for GPU trials planned on a machine without one, it is that of the newest
+    trial, whose share of a GPU counts where trials share one.
     """
     n_gpus, here = resources.gpus, ""
     if cluster.is_here:

@@ -75,12 +75,12 @@ class Pace:
             self.likely = sum(chance * work for chance, work in works) / all_work
             self.most = 1.0 if chances.at_most is None else min(chances.at_most / len(works), 1.0)
 
-    def started(self, spec: TrialSpec, at_s: float) -> None:
+    def add_start(self, spec: TrialSpec, at_s: float) -> None:
         """A worker has begun an attempt."""
         self._running[spec.trial_id] = _Running(spec, at_s)
         self._at_once = len(self._running)
 
-    def evaluated(self, spec: TrialSpec, record: EpochRecord, at_s: float) -> None:
+    def add_evaluation(self, spec: TrialSpec, record: EpochRecord, at_s: float) -> None:
         """Time a running trial."""
         trial = self._running.setdefault(spec.trial_id, _Running(spec, at_s))
         trial.at_s, trial.epoch = at_s, record.epoch
@@ -92,7 +92,7 @@ class Pace:
         trial = self._running.pop(spec.trial_id, None)
         self._spent_s += trial.whole_s if trial else 0.0
 
-    def ended(self, spec: TrialSpec, *, is_complete: bool) -> None:
+    def add_end(self, spec: TrialSpec, *, is_complete: bool) -> None:
         """A trial has ended. A complete one times its kind."""
         kind, trial = self._kind(spec), self._running.pop(spec.trial_id, None)
         self._ended[kind] += spec.optim.epochs
@@ -103,10 +103,10 @@ class Pace:
             epochs, seconds = self._timed.get(kind, (0.0, 0.0))
             self._timed[kind] = (epochs + trial.epoch, seconds + trial.whole_s)
 
-    def add_ended(self, spec: TrialSpec, epochs: float, seconds: float, *, is_complete: bool) -> None:
+    def add_stored(self, spec: TrialSpec, epochs: float, seconds: float, *, is_complete: bool) -> None:
         """Add an ended trial from its row in the store; `seconds` include set-up and evaluation."""
         self._running[spec.trial_id] = _Running(spec, 0.0, epochs, seconds, seconds)
-        self.ended(spec, is_complete=is_complete)
+        self.add_end(spec, is_complete=is_complete)
 
     def add_running(self, spec: TrialSpec, epochs: float, seconds: float, at_s: float) -> None:
         """Add a running trial from its rows in the store: epochs so far, their seconds, the time of the newest row."""
@@ -123,7 +123,7 @@ class Pace:
         return time_left_text(likely, self.seconds_to_end(now_s, share=self.most))
 
     def seconds_to_end(self, now_s: float, *, share: float = 1.0) -> float | None:
-        """Expected seconds to the end if so much of the work not begun is run; None while too little is done.
+        """Expected seconds to the end, if `share` of the work that has not begun is run; None while too little is done.
 
         That is the time left of the trial that runs longest, or, if it is larger, the seconds of all work left over the
         number of trials that run at once: those after the last start, or, in a store, which knows no starts, those with
@@ -212,7 +212,7 @@ def time_left(
     pace.likely, pace.most = shares
     for spec, row in ended:
         seconds = paid_prefix_s(row) + sum(row[name] or 0.0 for name in ("setup_s", "train_s", "eval_s"))
-        pace.add_ended(spec, row["last_epoch"] or 0.0, seconds, is_complete=row["state"] == State.COMPLETED)
+        pace.add_stored(spec, row["last_epoch"] or 0.0, seconds, is_complete=row["state"] == State.COMPLETED)
     for trial in running:
         pace.add_running(trial.spec, trial.epochs, trial.seconds, trial.time_s - since)
     return pace.time_left(time.time() - since)
@@ -234,10 +234,10 @@ def stored_time_left(
     specs = {trial_id: stored_spec(spec, trial_id) for trial_id, spec in plan.trials if trial_id not in before}
     ended = [(spec, rows[trial_id]) for trial_id, spec in specs.items() if trial_id in rows]
     waiting = {trial_id: spec for trial_id, spec in specs.items() if trial_id not in rows}
-    return time_left(since, likely_shares(drivers), specs.values(), ended, _begun(store, waiting))
+    return time_left(since, likely_shares(drivers), specs.values(), ended, _running_trials(store, waiting))
 
 
-def _begun(store: ResultStore, waiting: Mapping[str, TrialSpec]) -> list[RunningTrial]:
+def _running_trials(store: ResultStore, waiting: Mapping[str, TrialSpec]) -> list[RunningTrial]:
     """The trials that run, by the evaluations of each one's newest attempt."""
     columns = ("trial_id", "attempt", *(name for name, _ in _SUMS))
     parts = Follower(store.storage, "epochs", columns).poll().rows

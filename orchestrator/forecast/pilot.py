@@ -26,14 +26,14 @@ from trials.cache.node_cache import existing_folder, node_folder, read_checked_j
 from trials.errors import MissingError
 from trials.hardware.machine import cuda_gpus, processor_name
 from trials.plugins.import_origins import folders_for_other_processes
-from trials.plugins.loading import loaded
+from trials.plugins.loading import loaded_plugins
 from trials.prefix.rule import cached_depth
 from trials.prefix.work import forward_passes, group_key, scored_items, shape_key, train_passes
 from trials.spec import First, TrialSpec, steps_an_epoch
 
 STEPS = 24  # steps of the measured epoch
 MOST_ITEMS, MOST_DEV = 1_000, 192  # items of train and dev that a pilot reads at most
-MOST_PILOTS = 12
+MOST_PILOTS = 12  # shapes that are timed at most; others are estimated from these by their passes
 TIMEOUT_S = 900.0  # for the process that runs all pilots
 KEPT_S = 24 * 3_600.0  # no longer, as the machine may be less busy the next day
 _KIND, _FILE = "pilots", "seconds.json"  # folder and file in the node's cache
@@ -106,7 +106,7 @@ class Pilots:
         """`say` receives one line before the pilots start and one after each; `most` is passed to `chosen_pilots`."""
         self._say, self._most, self._timed = say, most, dict[str, TrialTime]()
 
-    def of(self, specs: Sequence[TrialSpec], seen: set[str], threads: int, *, gpu: bool) -> list[TrialTime]:
+    def times(self, specs: Sequence[TrialSpec], seen: set[str], threads: int, *, gpu: bool) -> list[TrialTime]:
         """The times of pilots for the trials of a plan whose shape is not in `seen`. Raises as `run_pilots` does."""
         chosen = {shape_key(spec): spec for spec in chosen_pilots(specs, seen, self._most)}
         missing = [spec for shape, spec in chosen.items() if shape not in self._timed]
@@ -137,7 +137,7 @@ def _run(
     """Run pilots in one process, and cache each result as soon as it arrives."""
     small = [pilot_spec(spec, gpu=gpu) for spec in specs]
     command = [sys.executable, "-P", "-m", "orchestrator.forecast.pilot_worker", str(threads), "gpu" if gpu else "cpu"]
-    command.append(loaded().to_json())
+    command.append(loaded_plugins().to_json())
     results = list[dict[str, float]]()
     path = [*folders_for_other_processes(), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(path)}
@@ -176,7 +176,7 @@ def _key(spec: TrialSpec, threads: int, *, gpu: bool) -> str:
     """The cache key of a pilot: a digest of its spec, threads, device and plug-ins."""
     device = sorted(gpu.name for gpu in cuda_gpus().found) if gpu else processor_name()
     small = pilot_spec(spec, gpu=gpu).model_dump_json()
-    return sha256(repr((small, threads, device, loaded().to_json())).encode()).hexdigest()
+    return sha256(repr((small, threads, device, loaded_plugins().to_json())).encode()).hexdigest()
 
 
 def _cached_timing(key: str) -> dict[str, float] | None:

@@ -17,7 +17,7 @@ from trials.run import run_trial
 from trials.spec import TrialSpec
 
 
-def measured(spec: TrialSpec, device: torch.device) -> dict[str, float]:
+def measure(spec: TrialSpec, device: torch.device) -> dict[str, float]:
     """Seconds of a pilot: set-up of its first epoch, training and evaluation of its last. Raises as a trial does."""
     records: list[EpochRecord] = list(run_trial(spec, device=device, predictions="none"))
     first, last = records[0], records[-1]
@@ -34,7 +34,7 @@ def main(threads: int, *, gpu: bool) -> None:
     device = device_for(float(gpu))
     specs = [TrialSpec.model_validate_json(line) for line in sys.stdin if line.strip()]
     for spec in specs:
-        sys.stdout.write(f"{json.dumps(measured(spec, device))}\n")
+        sys.stdout.write(f"{json.dumps(measure(spec, device))}\n")
         sys.stdout.flush()
 
 

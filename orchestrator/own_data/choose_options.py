@@ -20,10 +20,10 @@ from orchestrator.config.console import DEFAULT_STORE
 from trials.corpora.converted import conversion_of
 from trials.corpora.corpus import CORPUS_FORMATS, SPLITS
 from trials.corpora.split_files import files_in
-from trials.corpora.split_names import by_split
-from trials.errors import ConfigError, MissingError, unknown
+from trials.corpora.split_names import find_splits
+from trials.errors import ConfigError, MissingError, unknown_name
 from trials.sources.places.corpus_draft import HELD_OUT, DataDraft, named_corpus
-from trials.sources.source import near_here
+from trials.sources.source import near_hint
 from trials.spec import FEWEST_FOLDS, MOST_FOLDS, Columns, Files, Scheme
 from trials.starter import BUNDLED_TREEBANKS, STARTER
 from trials.tasks import TASKS
@@ -169,7 +169,7 @@ class ChooseOptions:
         }  # fmt: skip
         for option, (word, allowed) in choices.items():
             if word is not None and word not in allowed:
-                raise ConfigError(f"{option}: {unknown(word, allowed)}")
+                raise ConfigError(f"{option}: {unknown_name(word, allowed)}")
         if not 0 < self.tolerance < 100:
             raise ConfigError(f"--tolerance {self.tolerance:g}: must be above 0 and below 100 points.")
         self._check_dev()
@@ -232,7 +232,7 @@ def name_or_position(word: str) -> str | int:
 
 
 def draft_of(options: ChooseOptions) -> DataDraft:
-    """The corpus that a name and the files of splits stand for, unread.
+    """The corpus that the name and the files of splits declare; nothing is read yet.
 
     Raises:
         ConfigError: The name lacks its version, or files are given beside a name that is no folder.
@@ -251,14 +251,14 @@ def draft_of(options: ChooseOptions) -> DataDraft:
     draft = named_corpus(name)
     if draft.folder is not None and not path.exists():
         raise MissingError(
-            f"{name}: no such file or folder.{near_here(name, BUNDLED_TREEBANKS)} Give one, a bundled sample, a "
+            f"{name}: no such file or folder.{near_hint(name, BUNDLED_TREEBANKS)} Give one, a bundled sample, a "
             "treebank like UD_English-EWT, or a dataset of the hub like nyu-mll/glue/sst2."
         )
     return draft
 
 
 def _draft_of_files(options: ChooseOptions, path: Path, files: Mapping[str, Files]) -> DataDraft:
-    """The given files, with those of a folder for splits that are not given; a file may be named as in the folder."""
+    """The given files, and the folder's for splits that are not given. Given names may be relative to the folder."""
     if not options.data:
         if not files["train"]:
             raise ConfigError("--dev and --test go with a folder or --train. To check one file, give it as NAME.")
@@ -269,7 +269,7 @@ def _draft_of_files(options: ChooseOptions, path: Path, files: Mapping[str, File
     elif path.is_dir():
         inside = {split: tuple(_inside(path, file) for file in paths) for split, paths in files.items()}
         rest = dict[str, Files]()
-        for split, paths in by_split(files_in(path)).items():
+        for split, paths in find_splits(files_in(path)).items():
             if split in inside and not inside[split] and len(paths) == 1:
                 rest[split] = (str(paths[0]),)
         files, name = {**inside, **rest}, _word(path.resolve().name)
@@ -287,7 +287,7 @@ def _files_of(name: str) -> list[str]:
 
 
 def _inside(folder: Path, name: str) -> str:
-    """The given file, or the file of that name in a folder."""
+    """The given file, or else the file of this name in the folder."""
     return name if Path(name).expanduser().exists() or not (folder / name).exists() else str(folder / name)
 
 

@@ -16,7 +16,7 @@ from trials.corpora.corpus import Corpus, fingerprint, item_words
 from trials.corpora.layout import format_of, layout_of
 from trials.corpora.table_rows import TABLES
 from trials.draft import Lookup
-from trials.errors import ConfigError, DataError, NoDevSplitError, UnclearError, spelled
+from trials.errors import ConfigError, DataError, NoDevSplitError, UnclearError, option_words
 from trials.sources.places.corpus_draft import HELD_OUT, DataDraft, Located
 from trials.spec import Columns, DataSpec, Files
 from trials.tasks import TASKS
@@ -44,7 +44,7 @@ class CorpusGuess:
 
 
 def guess_corpus(options: ChooseOptions, lookup: Lookup) -> CorpusGuess:
-    """What a name holds, read and validated.
+    """The corpus that the options name, read and validated, with its task and columns.
 
     Args:
         options: The data, and whatever somebody has said about it.
@@ -90,7 +90,7 @@ def guess_draft(draft: DataDraft, options: ChooseOptions, lookup: Lookup) -> tup
     """
     choices = {key: getattr(options, key) or getattr(draft, key) for key in ("format", "scheme", "label_none")}
     draft = draft.model_copy(update=choices)
-    draft, located = _located(draft, lookup)
+    draft, located = _locate(draft, lookup)
     lines = []
     if options.held_out is not None or options.folds is not None:
         draft, located, line = _without_dev(draft, located, options.held_out, options.folds)
@@ -108,7 +108,7 @@ def guess_draft(draft: DataDraft, options: ChooseOptions, lookup: Lookup) -> tup
     except UnclearError as unclear:
         if options.ask is None or not unclear.options:
             raise
-        listed = "; ".join(f"{n} = {spelled(option)}" for n, option in enumerate(unclear.options, start=1))
+        listed = "; ".join(f"{n} = {option_words(option)}" for n, option in enumerate(unclear.options, start=1))
         n = options.ask(f"{unclear} Which? {listed}", [str(n) for n, _ in enumerate(unclear.options, start=1)])
         answer = {name: str(value) for name, value in unclear.options[int(n) - 1].items()}
         return guess_draft(draft, replace(options, **answer), lookup)  # type: ignore[arg-type]
@@ -132,7 +132,7 @@ def guess_draft(draft: DataDraft, options: ChooseOptions, lookup: Lookup) -> tup
     return draft.model_copy(update=changes), task, lines
 
 
-def _located(draft: DataDraft, lookup: Lookup) -> tuple[DataDraft, Located]:
+def _locate(draft: DataDraft, lookup: Lookup) -> tuple[DataDraft, Located]:
     """A corpus and its files, unread; without a dev split it holds a share of train out."""
     try:
         return draft, lookup.files(draft)

@@ -21,12 +21,12 @@ from orchestrator.store.plans import MOST_NAME_BYTES
 from orchestrator.sweeps.corpus_words import corpus_lines
 from orchestrator.sweeps.expansion import expand
 from orchestrator.sweeps.load_sweep import sweep_of_text
-from orchestrator.sweeps.named_paths import each_path, seen_from
+from orchestrator.sweeps.named_paths import each_path, relative_word
 from orchestrator.sweeps.notes import plan_notes
 from trials.corpora.corpus import Corpus, Text, item_words
 from trials.draft import Lookup
 from trials.errors import ConfigError, RefusedError
-from trials.escaping import composed
+from trials.escaping import compose
 from trials.outside.plain_files import read_json, read_text
 from trials.sources.places.corpus_draft import DataDraft
 from trials.sources.places.model_draft import ModelDraft, named_model
@@ -62,7 +62,7 @@ _WAY_OUT = "Give --out another folder, or delete the file."
 
 
 class PartOfQuestion(NamedTuple):
-    """Why a question is asked on a part: the `--max-hours` that were given, and those that all of it takes."""
+    """Why only a part of the data or depths is used: the `--max-hours` given, and the hours that all of it takes."""
 
     given: float
     of_all: float
@@ -111,7 +111,7 @@ class Question:
         """The key `trial`."""
         size = {} if self.train_size is None else {"train_size": self.train_size}
         trial = {"task": self.corpus.task, "data": self.corpus.data, "model": self.model, **size, **self.recipe}
-        relative: dict[str, Any] = each_path(trial, lambda word, _: seen_from(word, self.folder))
+        relative: dict[str, Any] = each_path(trial, lambda word, _: relative_word(word, self.folder))
         return relative
 
     def sweep_text(self) -> str:
@@ -178,7 +178,7 @@ def sweep_name(data: Mapping[str, Any]) -> str:
     """The name of the sweep that asks about the key `data` of a sweep file: `choose-` and the corpus."""
     word = data.get("name") or data.get("bundled") or data.get("ud") or data.get("config") or data.get("hub")
     word = Path(str(word or Path(str(data["folder"])).resolve().name)).name
-    safe = "".join(c if unicodedata.category(c) in _OF_NAMES or c in "_.-" else "-" for c in composed(word))
+    safe = "".join(c if unicodedata.category(c) in _OF_NAMES or c in "_.-" else "-" for c in compose(word))
     return f"choose-{safe or 'data'}"[:80].encode()[:MOST_NAME_BYTES].decode(errors="ignore")
 
 
@@ -203,11 +203,11 @@ class SweepFile:
 
     path: Path
 
-    def asks(self, command: str) -> bool:
+    def is_for(self, command: str) -> bool:
         """Whether it is there and `choose` or a person keeps it for this question. Raises RefusedError."""
         return self.path.exists() and self._first_line() == _MADE_BY + command
 
-    def asks_alike(self, command: str) -> bool:
+    def is_for_any_tolerance(self, command: str) -> bool:
         """Whether it is there for this question at any tolerance: its trials serve all. Raises RefusedError."""
         kept = self._first_line() if self.path.exists() else ""
         return kept.startswith(_MADE_BY) and _at_any(kept.removeprefix(_MADE_BY)) == _at_any(command)
@@ -224,7 +224,7 @@ class SweepFile:
         """The sources of data and model that it has at an exact version for a question at any tolerance, by key; empty
         where it is not there.
         """
-        if not self.path.is_file() or not self.asks_alike(command):
+        if not self.path.is_file() or not self.is_for_any_tolerance(command):
             return {}
         trial, pins = self._trial(), dict[str, str]()
         for key in ("data", "model"):
@@ -353,8 +353,8 @@ def question_of(options: ChooseOptions, lookup: Lookup, say: Callable[[str], Non
     """
     corpus = guess_corpus(options, lookup)
     data, model = DataDraft.model_validate(corpus.data), named_model(options.model)
-    data = data.pinned(corpus.spec.source)
-    model = model.pinned(lookup.model(model).source)
+    data = data.pin(corpus.spec.source)
+    model = model.pin(lookup.model(model).source)
     for line in lookup.resolved.values():
         say(f"pinned  {line}")
     lookup.resolved.clear()  # what follows has exact versions
@@ -362,7 +362,7 @@ def question_of(options: ChooseOptions, lookup: Lookup, say: Callable[[str], Non
         say(f"data    {line}")
     corpus = replace(corpus, data=data.model_dump(mode="json", exclude_defaults=True))
     key = model.folder or model.model_dump(mode="json", exclude_defaults=True)
-    return sized(Question(corpus, key, {}, options.tolerance, command=options.question), lookup, None)
+    return with_size(Question(corpus, key, {}, options.tolerance, command=options.question), lookup, None)
 
 
 def write_question(options: ChooseOptions, lookup: Lookup, say: Callable[[str], None]) -> Path:
@@ -389,7 +389,7 @@ def write_question(options: ChooseOptions, lookup: Lookup, say: Callable[[str], 
     return path
 
 
-def as_before(options: ChooseOptions, folder: Path, say: Callable[[str], None]) -> ChooseOptions:
+def with_pinned_versions(options: ChooseOptions, folder: Path, say: Callable[[str], None]) -> ChooseOptions:
     """The options with the versions that the sweep file of the same question pins, if it is there."""
     data, model = draft_of(options), named_model(options.model)
     path = folder / f"{sweep_name(data.model_dump())}.yaml"
@@ -403,8 +403,8 @@ def as_before(options: ChooseOptions, folder: Path, say: Callable[[str], None]) 
     return options
 
 
-def sized(question: Question, lookup: Lookup, size: int | None) -> Question:
-    """The question about so much of train, with the recipe for that."""
+def with_size(question: Question, lookup: Lookup, size: int | None) -> Question:
+    """The question on `size` train items (None for all), with the recipe for that size."""
     key, corpus = question.model, question.corpus
     spec = lookup.model(ModelDraft(folder=key) if isinstance(key, str) else ModelDraft(**key))
     read = read_corpus(corpus.task, lookup.data(DataDraft.model_validate(corpus.data), corpus.task))

@@ -12,7 +12,7 @@ from trials.corpora.corpus import CORPUS_FORMATS, Item, Sentence
 from trials.corpora.formats.conllu_reader import TAGS
 from trials.corpora.layout import Layout
 from trials.corpora.table_rows import TABLES, column_cells, first_rows
-from trials.errors import ConfigError, DataError, UnclearError, quoted
+from trials.errors import ConfigError, DataError, UnclearError, quote
 from trials.spec import Files
 from trials.tasks import TASKS
 from trials.tasks.task import task_that_reads
@@ -21,7 +21,7 @@ _MOST_RATINGS = 10  # whole numbers, up to which they are classes
 
 
 def task_of(train: Files, layout: Layout, scheme: str) -> str:
-    """The task by all items of the first file; where these are broken, by the format, so that whoever reads all tells.
+    """The task by all items of the first file; if it is broken, by the format, as reading all files then tells why.
 
     Raises:
         ConfigError: The tags may be those of spans or not.
@@ -50,9 +50,9 @@ def task_of(train: Files, layout: Layout, scheme: str) -> str:
             "their names, e.g. `features['ner_tags'].feature.int2str` of `datasets`; or score each word: "
             f"--task {words}."
         )
-    evidence = TagEvidence.of(tags)
+    evidence = TagEvidence.from_counts(tags)
     if evidence.unclear and not evidence.are_spans:
-        some = ", ".join(quoted(tag) for tag, _ in tags.most_common(6))
+        some = ", ".join(quote(tag) for tag, _ in tags.most_common(6))
         ways = ({"task": spans}, {"task": spans, "scheme": "io"}, {"task": words})
         raise UnclearError(
             f"{path}: are its tags ({some}) those of spans or of single words? {100 * evidence.spans:.0f} % of them "
@@ -63,7 +63,7 @@ def task_of(train: Files, layout: Layout, scheme: str) -> str:
 
 
 def refuse_no_spans(task: str, layout: Layout) -> None:
-    """Raise ConfigError where a treebank's tags of single words would be read as those of spans."""
+    """Raise ConfigError where a treebank's tags of single words would be read as tags of spans."""
     if layout.format == "conllu" and layout.columns.tags in (None, *TAGS) and "spans" in TASKS[task].outputs:
         raise ConfigError(
             f"--task {task}: CoNLL-U has the tags of single words in {' and '.join(TAGS)}, and none of spans here. "
@@ -79,7 +79,7 @@ def _reads(items: Sequence[Item], task: str, scheme: str = "auto") -> bool:
 
 
 def _are_scores(labels: Sequence[object]) -> bool:
-    """Whether labels are numbers of which some have a fraction, or many that are written as if they had."""
+    """Whether labels are numbers, some with a fraction or many written as if they had one."""
     try:
         numbers = [float(str(label)) for label in labels if label not in (None, "")]
     except ValueError:

@@ -24,7 +24,7 @@ from orchestrator.execution.engine import EngineStartError
 from orchestrator.execution.stop_request import polling
 from orchestrator.ray_engine.slots import Node, node_of
 from trials.errors import ConfigError, MissingError, PermafrostError
-from trials.hardware.machine import shown_gpus, usable_cores
+from trials.hardware.machine import show_gpus, usable_cores
 
 LOOK_S = 1.0
 ENDING_S, SHUTDOWN_S = 8.0, 5.0
@@ -221,7 +221,7 @@ def local_cluster(
             "environment in another folder, or use --cluster inline."
         )
     has_token = ray_session.is_required(os.environ)
-    hidden = nullcontext() if gpus else shown_gpus(())
+    hidden = nullcontext() if gpus else show_gpus(())
     check_loopback_and_files()
     with session_folder() as folder, room_in(folder), temporary_files_in(folder / "tmp"), hidden:
         for name in (*_OF_OTHER_CLUSTERS, ray_session.TOKEN, ray_session.TOKEN_PATH):

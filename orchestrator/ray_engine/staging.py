@@ -18,7 +18,7 @@ from trials.corpora.corpus import SPLITS, planned_stamps
 from trials.errors import ModelError
 from trials.models.model_files import planned_files
 from trials.outside.plain_files import path_inside
-from trials.plugins.loading import LoadedPlugins, loaded
+from trials.plugins.loading import LoadedPlugins, loaded_plugins
 from trials.sources.places.model_draft import find_model, named_model
 from trials.spec import DataSpec, ModelSpec, TrialSpec
 
@@ -33,7 +33,7 @@ def stage(folder: Path, specs: Iterable[TrialSpec], say: Callable[[str], None]) 
         ConfigError: The plug-ins are too large, or something is registered that no other process can import.
         DataError, ModelError: Files are not those that were planned.
     """
-    plugins, specs = loaded(), tuple(specs)
+    plugins, specs = loaded_plugins(), tuple(specs)
     files = plugins.files()
     _link(folder, files)
     room = MOST_BYTES - sum(path.stat().st_size for path in files.values())

@@ -26,7 +26,7 @@ from orchestrator.execution.failures import failure
 from orchestrator.execution.trial_settings import TrialSettings
 from orchestrator.ray_engine.ray_internals import set_process_title, taken_from_head, write_to_head
 from orchestrator.ray_engine.staging import enter_again, load_staged, with_local_files
-from trials.cache.set_up_work import EVERY_S, SetUpWork, reported_to
+from trials.cache.set_up_work import EVERY_S, SetUpWork, report_to
 from trials.errors import NoDeviceError, is_device_broken
 from trials.hardware.machine import VISIBLE
 from trials.plugins.loading import LoadedPlugins
@@ -205,8 +205,8 @@ class TrialTrainable(tune.Trainable):  # type: ignore[misc]  # Ray has no types 
     def _next_step(self) -> Step:
         assert self._records is not None, "a worker without a trial raises"
         try:
-            with reported_to(self._report):
-                record = next(self._records).placed(gpus=self._gpus, worker_slots=self._slots)
+            with report_to(self._report):
+                record = next(self._records).with_placement(gpus=self._gpus, worker_slots=self._slots)
         except Exception as error:
             state, text = failure(error)
             failed, is_broken = Failure(state, text, isinstance(error, NoDeviceError)), is_device_broken(error)

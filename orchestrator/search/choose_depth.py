@@ -64,7 +64,7 @@ class Want(NamedTuple):
     chance: float
 
 
-def wants(
+def next_pairs(
     decision: Decision,
     tried: Sequence[Collection[int]],
     seeds: Sequence[int],
@@ -83,14 +83,16 @@ def wants(
         expected: The share of the cost that each freeze is expected to save, before that is measured.
         budget: What may still be spent.
     """
-    return _Search(decision, tried, seeds, expected, budget).wants()
+    return _Search(decision, tried, seeds, expected, budget).next_pairs()
 
 
-def why(decision: Decision, tried: Sequence[Collection[int]], seeds: Sequence[int], expected: Sequence[float]) -> Why:
+def end_reason(
+    decision: Decision, tried: Sequence[Collection[int]], seeds: Sequence[int], expected: Sequence[float]
+) -> Why:
     """Why the search ended: nothing is open (`decided`); what is open has next to no chance to be shown by the planned
     seeds (`hopeless`), lost the same under every seed (`no_spread`), or has used up its seeds; or it is `open`.
     """
-    return _Search(decision, tried, seeds, expected, Budget()).why()
+    return _Search(decision, tried, seeds, expected, Budget()).end_reason()
 
 
 def spread(n: int) -> list[int]:
@@ -127,48 +129,48 @@ class _Search:
         self._open = [i for i in candidates if not self._settled[i] and self._savings[i] > self._least]
         self._chances = dict[int, tuple[float, ...]]()
 
-    def wants(self) -> list[Want]:
+    def next_pairs(self) -> list[Want]:
         pairs = [(pair, 1.0) for pair in self._curve(spread(len(self._n)))]
         targets = self._targets()
         hopeful = [i for i in targets if self._chance(i) >= HOPELESS]
         for i in hopeful:
             chance = 1.0 if i == hopeful[0] else NEXT_BEST
-            pairs += [((i, seed), chance * self._still_open(i, n)) for n, seed in self._further(i)]
+            pairs += [((i, seed), chance * self._still_open(i, n)) for n, seed in self._next_seeds(i)]
         if self._budget.seconds is not None and self._decision.baseline.has_learned:
             pairs += [(pair, OTHER_DEPTHS) for pair in self._curve(range(len(self._n)))]
-            pairs += [((i, seed), NO_HOPE) for i in targets if i not in hopeful for _, seed in self._further(i)]
+            pairs += [((i, seed), NO_HOPE) for i in targets if i not in hopeful for _, seed in self._next_seeds(i)]
         chances = dict[tuple[int, int], float]()
         for pair, chance in pairs:
             chances.setdefault(pair, chance)
         return [Want(int(i), seed, chance if n else 1.0) for n, ((i, seed), chance) in enumerate(chances.items())]
 
-    def why(self) -> Why:
+    def end_reason(self) -> Why:
         if not self._open:
             return "decided"
-        if not any(self._missing(i) for i in self._open):
+        if not any(self._missing_seeds(i) for i in self._open):
             return "no_spread" if not any(self._has_spread[i] for i in self._open) else "seeds_used"
-        return "open" if self.wants() else "hopeless"
+        return "open" if self.next_pairs() else "hopeless"
 
     def _curve(self, freezes: Sequence[int]) -> list[tuple[int, int]]:
-        """The pairs of these freezes' first looks, seed by seed, the cheapest first (the most frozen, if unknown)."""
+        """The pairs of first looks of these freezes, seed by seed, the cheapest (or else the most frozen) first."""
         cheap = sorted(freezes, key=lambda i: (self._seconds(i), -i))
         missing = [
             (tried, place, i, seed)  # seeds tried, not losses: one without a loss is no reason to stay at a freeze
             for place, i in enumerate(cheap)
-            for tried, (count, seed) in enumerate(self._missing(i), len(self._tried[i]))
+            for tried, (count, seed) in enumerate(self._missing_seeds(i), len(self._tried[i]))
             if count <= self._decision.looks.first
         ]
         return [(i, seed) for _, _, i, seed in sorted(missing)]
 
     def _targets(self) -> list[int]:
         """The open freezes with seeds left: first those with a fair chance, by falling saving, then others by gain."""
-        can = [i for i in self._open if self._further(i)]
+        can = [i for i in self._open if self._next_seeds(i)]
         fair = {i: self._savings[i] if self._chance(i) >= FAIR else 0.0 for i in can}
         return sorted(can, key=lambda i: (-fair[i], -self._gain(i), -self._chance(i), -i))
 
     def _gain(self, i: int) -> float:
         """The expected saving of a freeze beyond the chosen one, divided by the price of finding out."""
-        prices = [self._still_open(i, n) * self._price(i, seed) for n, seed in self._further(i)]
+        prices = [self._still_open(i, n) * self._price(i, seed) for n, seed in self._next_seeds(i)]
         return self._chance(i) * (self._savings[i] - self._least) / sum(prices)
 
     def _price(self, i: int, seed: int) -> float:
@@ -180,12 +182,12 @@ class _Search:
         """Seconds of a trial of a freeze; -1 is the baseline."""
         return self._budget.of_trial[i + 1] if self._budget.of_trial else 1.0
 
-    def _further(self, i: int) -> list[tuple[int, int]]:
+    def _next_seeds(self, i: int) -> list[tuple[int, int]]:
         """The next seeds of a freeze that the budget allows, each with the number of losses once it has run."""
         budget, affordable = self._budget, list[tuple[int, int]]()
         seconds = math.inf if budget.seconds is None or not budget.of_trial else budget.seconds
         trials = math.inf if budget.trials is None else budget.trials
-        for count, seed in self._missing(i):
+        for count, seed in self._missing_seeds(i):
             seconds -= self._price(i, seed)
             trials -= 1 if any(seed in of_freeze for of_freeze in self._tried) else 2
             if affordable and (seconds < 0 or trials < 0):
@@ -193,7 +195,7 @@ class _Search:
             affordable.append((count, seed))
         return affordable
 
-    def _missing(self, i: int) -> list[tuple[int, int]]:
+    def _missing_seeds(self, i: int) -> list[tuple[int, int]]:
         """The seeds that have not run, each with the number of losses once it and those before it have run."""
         return list(enumerate((seed for seed in self._seeds if seed not in self._tried[i]), self._n[i] + 1))
 
@@ -207,25 +209,27 @@ class _Search:
         """Chance that a freeze is shown to be within the tolerance by the last look that the budget reaches."""
         if not self._decision.baseline.has_learned:
             return 0.0
-        further = self._further(i)
+        further = self._next_seeds(i)
         return self._chance_by(i, further[-1][0]) if further else 0.0
 
     def _chance_by(self, i: int, count: int) -> float:
         """The chance to be shown by the look at `count` losses; for an unseen depth, one between its neighbours'."""
-        n, chances = self._n[i], self._later(i)
+        n, chances = self._n[i], self._later_chances(i)
         if chances and n < count <= len(chances) + n:
             return chances[count - n - 1]
         if n >= self._decision.looks.first:
             return 0.0 if self._has_spread[i] else NO_SPREAD
-        seen = [k for k in range(len(self._n)) if self._later(k) or self._settled[k]]
+        seen = [k for k in range(len(self._n)) if self._later_chances(k) or self._settled[k]]
         before, after = [k for k in seen if k < i], [k for k in seen if k > i]
-        return ((self._seen(before[-1]) if before else 1.0) + (self._seen(after[0]) if after else 0.0)) / 2
+        return (
+            (self._last_chance(before[-1]) if before else 1.0) + (self._last_chance(after[0]) if after else 0.0)
+        ) / 2
 
-    def _seen(self, i: int) -> float:
+    def _last_chance(self, i: int) -> float:
         """The chance of a freeze with an estimate by its last look."""
-        return float(self._shown[i]) if self._settled[i] else self._later(i)[-1]
+        return float(self._shown[i]) if self._settled[i] else self._later_chances(i)[-1]
 
-    def _later(self, i: int) -> tuple[float, ...]:
+    def _later_chances(self, i: int) -> tuple[float, ...]:
         """Chances of the looks with one, two, ... more seeds to show a freeze; empty without a spread to tell by."""
         if i not in self._chances:
             decision, later = self._decision, np.empty(0)

@@ -21,7 +21,7 @@ from orchestrator.analysis.setting_phrases import basis, loss_phrase
 from orchestrator.analysis.trial_frame import trial_frame, with_sentences
 from orchestrator.execution.trial_queue import Chances, Source
 from orchestrator.execution.trial_rows import trial_row
-from orchestrator.search.choose_depth import Budget, Want, wants, why
+from orchestrator.search.choose_depth import Budget, Want, end_reason, next_pairs
 from orchestrator.search.trial_results import StoredTrials, TrialProgress
 from orchestrator.sweeps.search_spec import GoalSpec
 from trials.prefix.work import training_passes
@@ -48,7 +48,7 @@ class Depths:
     freezes: tuple[dict[int, TrialSpec], ...]
 
     @classmethod
-    def of(cls, trials: Sequence[TrialSpec]) -> Depths:
+    def from_trials(cls, trials: Sequence[TrialSpec]) -> Depths:
         """The depths of a sweep with one baseline and nested freezes, from its trials."""
         cells = {cell: {spec.seeds.key: spec for spec in seeds} for cell, seeds in cell_specs(trials).items()}
         firsts = {cell: next(iter(seeds.values())) for cell, seeds in cells.items()}
@@ -105,10 +105,10 @@ class DepthSearch(Source):
         return not self._records and self._next_spec() is None
 
     def next(self) -> TrialSpec | None:
-        """A trial of the most needed pair, or of one that will probably be needed."""
+        """The next trial of the pair needed most, or of one probably needed; None if none is to start now."""
         while (spec := self._next_spec()) is not None:
             self._used.add(spec.trial_id)
-            stored = self._stored.of(spec.trial_id)
+            stored = self._stored.progress(spec.trial_id)
             if stored.results is None:
                 self._records[spec.trial_id] = []
                 self._most_running = max(self._most_running, len(self._records))
@@ -134,7 +134,7 @@ class DepthSearch(Source):
         self._stored.look_for(spec.trial_id)
         del self._records[spec.trial_id]
         if state is not State.PRUNED:
-            trial = self._stored.of(spec.trial_id)
+            trial = self._stored.progress(spec.trial_id)
             row = self._stored.row(spec.trial_id) or trial_row(spec, 1, [], state, None)
             self._end(spec, row, trial)
         return state is not State.PRUNED
@@ -143,16 +143,16 @@ class DepthSearch(Source):
         self._ended[spec.trial_id], self._sentences[spec.trial_id] = row, trial.sentences
         self._decided = None
 
-    def decided(self) -> Decision:
+    def decision(self) -> Decision:
         """What the trials so far decide, exactly as `permafrost answer` says it."""
         if self._decided is None:
             self._decided = decide(self._frame(), self._plan)
             is_known = all(spec.trial_id in self._ended for spec in self._first_look)
-            self._wants = [] if is_known and self._decided.is_vacuous else self._wanted(self._decided)
+            self._wants = [] if is_known and self._decided.is_vacuous else self._wanted_pairs(self._decided)
         return self._decided
 
-    def _wanted(self, decision: Decision) -> list[Want]:
-        return wants(decision, self._tried(), self._seeds, self._depths.savings, self._budget())
+    def _wanted_pairs(self, decision: Decision) -> list[Want]:
+        return next_pairs(decision, self._ended_seeds(), self._seeds, self._depths.savings, self._budget())
 
     def _frame(self, split: str = "dev") -> pd.DataFrame:
         frame, columns = trial_frame(self._specs, self._ended.values()), dict[str, dict[str, Any]]()
@@ -161,7 +161,7 @@ class DepthSearch(Source):
                 columns.setdefault(name, {})[trial_id] = values
         return with_sentences(frame, columns)
 
-    def _tried(self) -> list[set[int]]:
+    def _ended_seeds(self) -> list[set[int]]:
         """Of each freeze, the seeds whose pair has ended; where the baseline has failed, whatever it would score."""
         ended, base = self._ended, self._depths.baseline
         failed = {seed for seed, spec in base.items() if ended.get(spec.trial_id, {"state": ""})["state"] in _FAILED}
@@ -176,7 +176,7 @@ class DepthSearch(Source):
 
     def chances(self) -> Chances:
         """Chances by the losses so far; where they exceed the budget together, all are scaled down to it."""
-        self.decided()
+        self.decision()
         wanted = dict[str, float]()
         for want in self._wants:
             for spec in (self._depths.baseline[want.seed], self._depths.freezes[want.candidate][want.seed]):
@@ -195,7 +195,7 @@ class DepthSearch(Source):
         if not self._ended or not (found := answers(self._frame(), first, self._plan)):
             return []
         answer, indent = found[0], 8 * " "
-        reason = _WHY.get(why(self.decided(), self._tried(), self._seeds, self._depths.savings), "")
+        reason = _WHY.get(end_reason(self.decision(), self._ended_seeds(), self._seeds, self._depths.savings), "")
         ending = [f"The search ended, as {reason}."] if reason and not answer.decided_by.is_vacuous else []
         head, figures = lines_of(answer)
         lines = [line for text in (figures, *self._test_lines(), *ending) for line in wrap(text, columns - len(indent))]
@@ -203,7 +203,7 @@ class DepthSearch(Source):
 
     def _test_lines(self) -> Iterator[str]:
         """The loss of the chosen freeze on test."""
-        chosen = self.decided().choice
+        chosen = self.decision().choice
         if chosen is None:
             return
         table = loss_table(self._frame("test"), "test_score", self._plan).set_index("cell")
@@ -245,7 +245,7 @@ class DepthSearch(Source):
             begun = self._ended.keys() | self._records.keys()
             if waiting := [spec for spec in self._first_look if spec.trial_id not in begun]:
                 return waiting[0] if self._trials_left() != 0 else None
-        self.decided()
+        self.decision()
         for i, want in enumerate(self._wants):
             if i and want.chance < LIKELY and self._time_left is None:
                 return None

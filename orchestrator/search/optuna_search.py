@@ -24,9 +24,9 @@ from optuna.trial import FrozenTrial, TrialState
 
 from orchestrator.search.trial_results import Cell
 from orchestrator.store.plans import Suggestion
-from orchestrator.sweeps.search_points import at_random
+from orchestrator.sweeps.search_points import random_taker
 from orchestrator.sweeps.search_spec import Layers, SearchSpec, less_is_better
-from orchestrator.sweeps.space import Axis, Point, Space, Taken, again, walk
+from orchestrator.sweeps.space import Axis, Point, Space, Taken, rebuild, walk
 from trials.record import State
 from trials.spec import TrialSpec
 
@@ -64,10 +64,10 @@ class AdaptiveCells:
                 return specs
         for repeats in range(0 if self._is_full else 10 * MOST_REPEATS):
             if repeats < MOST_REPEATS:
-                results = list(map(self._known, past))
+                results = list(map(self._frozen_trial, past))
                 point = suggested_point(self._search, self._space, self._n_layers, self._number, results)
             else:
-                draw = at_random(np.random.default_rng([self._search.seed, self._number]))
+                draw = random_taker(np.random.default_rng([self._search.seed, self._number]))
                 point = walk(self._space, draw, self._n_layers)
             suggestion = Suggestion(self._number, point.parameters)
             self._number += 1
@@ -80,7 +80,7 @@ class AdaptiveCells:
     def _add(self, suggestion: Suggestion) -> Sequence[TrialSpec] | None:
         """The replicates; None if there are enough cells, or it is no new cell of the space."""
         axes: dict[str, Axis] = {}
-        point = again(self._space, suggestion.parameters, self._n_layers, axes.__setitem__)
+        point = rebuild(self._space, suggestion.parameters, self._n_layers, axes.__setitem__)
         specs = None if point is None or self._is_full else self._resolve(point)
         self._number = max(self._number, suggestion.number + 1)
         if point is None or not self._is_new(specs):
@@ -96,7 +96,7 @@ class AdaptiveCells:
     def _is_new(self, specs: Sequence[TrialSpec] | None) -> TypeGuard[Sequence[TrialSpec]]:
         return specs is not None and bool(specs) and specs[0].cell_id not in self._suggested
 
-    def _known(self, cell: Cell) -> FrozenTrial:
+    def _frozen_trial(self, cell: Cell) -> FrozenTrial:
         if cell.cell_id in self._over:
             return self._over[cell.cell_id]
         trial = frozen_trial(cell, *self._suggested[cell.cell_id], self._search.objective)
@@ -120,7 +120,7 @@ def suggested_point(
         trial = study.ask()
 
         def take(name: str, axis: Axis) -> Taken:
-            value = _suggested(trial, name, distribution_of(axis))
+            value = _suggest(trial, name, distribution_of(axis))
             return (int(value), axis.choice[int(value)]) if axis.choice is not None else (None, value)
 
         return walk(space, take, n_layers)
@@ -131,7 +131,7 @@ def _sampler(search: SearchSpec, number: int) -> optuna.samplers.BaseSampler:
     return optuna.samplers.TPESampler(n_startup_trials=search.startup, multivariate=True, group=True, seed=seed)
 
 
-def _suggested(trial: optuna.Trial, name: str, distribution: BaseDistribution) -> int | float:
+def _suggest(trial: optuna.Trial, name: str, distribution: BaseDistribution) -> int | float:
     if isinstance(distribution, FloatDistribution):
         return trial.suggest_float(name, distribution.low, distribution.high, log=distribution.log)
     if isinstance(distribution, IntDistribution):
@@ -147,7 +147,7 @@ def distribution_of(axis: Axis) -> BaseDistribution:
             tuple(range(len(axis.choice)))
         )  # fmt: skip
     if axis.int_uniform:
-        return IntDistribution(*axis.whole)
+        return IntDistribution(*axis.whole_bounds)
     low, high = axis.log_uniform or axis.uniform or (0.0, 1.0)
     return FloatDistribution(low, high, log=axis.log_uniform is not None)
 

@@ -12,7 +12,7 @@ from orchestrator.search.trial_results import StoredTrials
 from orchestrator.store import ResultStore
 from orchestrator.store.plans import Suggestion
 from orchestrator.sweeps.expansion import layers_of, replicates
-from orchestrator.sweeps.plan import Plan, as_neighbours
+from orchestrator.sweeps.plan import Plan, group_by_model
 from orchestrator.sweeps.space import LayersError, Point
 from trials.draft import DraftError
 from trials.spec import TrialSpec
@@ -42,9 +42,9 @@ def source_of(
     if sweep.goal is not None and sweep.chooses_depth:
         from orchestrator.search.depth_search import Depths, DepthSearch  # importing scipy takes half a second
 
-        return DepthSearch(sweep.goal, Depths.of(plan.trials), stored, time_left)
+        return DepthSearch(sweep.goal, Depths.from_trials(plan.trials), stored, time_left)
     if not sweep.search.is_adaptive:
-        return Steering(FixedCells(as_neighbours(plan.trials)), sweep.schedule, stored, sweep.search.objective)
+        return Steering(FixedCells(group_by_model(plan.trials)), sweep.schedule, stored, sweep.search.objective)
 
     from orchestrator.search.optuna_search import AdaptiveCells  # importing Optuna takes a second
 

@@ -16,7 +16,7 @@ from typing import Protocol
 from orchestrator.analysis.cells import cell_label, cell_specs, group_by, objective_group, varying_settings
 from orchestrator.config.quantities import amount, points
 from orchestrator.execution.trial_queue import Source
-from orchestrator.search.trial_results import Cell, Evaluation, StoredTrials, centred, stacked
+from orchestrator.search.trial_results import Cell, Evaluation, StoredTrials, centre, stack_losses
 from orchestrator.sweeps.search_spec import ScheduleSpec, less_is_better
 from trials.metrics.metric import metric_label
 from trials.record import EpochRecord, State
@@ -100,11 +100,11 @@ class Steering(Source):
     @property
     def is_over(self) -> bool:
         """Whether no trial will follow, provided that none is running."""
-        return not (self._records or self._ready or self._suggested())
+        return not (self._records or self._ready or self._suggest_cell())
 
     def next(self) -> TrialSpec | None:
         """The next replicate, else the first trial of a new cell; those that the store has are taken from there."""
-        while self._ready or self._suggested():
+        while self._ready or self._suggest_cell():
             spec = self._ready.popleft()
             if not self._from_store(spec):
                 self._records[spec.trial_id] = []
@@ -141,7 +141,7 @@ class Steering(Source):
         """The best cells."""
         return result_lines(self.cells, self._objective)
 
-    def _suggested(self) -> bool:
+    def _suggest_cell(self) -> bool:
         """Ask for the next cell; return whether there is one."""
         specs = self._suggester.suggest(self.cells)
         if specs is None:
@@ -154,7 +154,7 @@ class Steering(Source):
 
     def _from_store(self, spec: TrialSpec) -> bool:
         """Take a trial from the store as if it had just run; False if it did not end there as it would here."""
-        stored = self._stored.of(spec.trial_id)
+        stored = self._stored.progress(spec.trial_id)
         is_complete, asha = stored.results is not None, self._asha
         if not is_complete and (stored.state is not State.PRUNED or asha is None or not asha.rung(stored.evaluations)):
             return False
@@ -216,11 +216,11 @@ def _test_lines(cell: Cell) -> Iterator[str]:
         if trial.results is not None and (score := trial.results["test_score"]) is not None:
             sentences = trial.sentences.get("test", {})
             # The guarded end of an interval is that of large losses: of low scores.
-            values = -centred(sentences.get("sentences"), score)
+            values = -centre(sentences.get("sentences"), score)
             items.append(item_losses(values[None], sentences.get("documents"), sentences.get("words"))[0])
             sizes = document_sizes(sentences.get("documents"), len(values))
     if items:
-        test = interval(stacked(items), sizes=sizes)
+        test = interval(stack_losses(items), sizes=sizes)
         ends = ""
         if test.low is not None and test.high is not None:
             sample = "seeds" if test.n_sentences is None else "seeds and sentences"

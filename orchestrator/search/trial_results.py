@@ -108,13 +108,13 @@ class Cell:
         return [trial.results for trial in self.progress.values() if trial.results is not None]
 
     def mean(self, objective: str) -> float | None:
-        """Mean of an objective over the complete trials; None if any of them lacks it."""
+        """Mean of an objective over the complete trials; None if a complete trial lacks it."""
         results = [result.get(objective) for result in self.results()]
         values = [value for value in results if value is not None]
         return statistics.fmean(values) if values and len(values) == len(results) else None
 
 
-def centred(contributions: npt.NDArray[np.floating[Any]] | None, score: float) -> Floats:
+def centre(contributions: npt.NDArray[np.floating[Any]] | None, score: float) -> Floats:
     """The contributions (sentences,), which the store rounds to 32 bits, with the exact mean; (1,) without any."""
     if contributions is None:
         return np.array([score])
@@ -123,9 +123,9 @@ def centred(contributions: npt.NDArray[np.floating[Any]] | None, score: float) -
     return values
 
 
-def stacked(losses: Sequence[Floats]) -> Floats:
-    """(seeds, sentences) from those of each seed, of the test split, which seeds share also where dev is in folds;
-    (seeds, 1) where contributions are not known of every seed.
+def stack_losses(losses: Sequence[Floats]) -> Floats:
+    """(seeds, sentences) from the losses of each seed on test, which all seeds share even where dev is in folds;
+    (seeds, 1) unless the contributions of every seed are known.
     """
     if len({loss.shape for loss in losses}) > 1:
         losses = [loss.mean(keepdims=True) for loss in losses]
@@ -168,7 +168,7 @@ class StoredTrials:
         if self._state_of(trial_id) is not State.COMPLETED:
             self._read()
 
-    def of(self, trial_id: str) -> TrialProgress:
+    def progress(self, trial_id: str) -> TrialProgress:
         """The progress of a trial; a new value on each call."""
         if not self._is_read:
             self._lost = self._store.lost_attempts()
@@ -182,7 +182,7 @@ class StoredTrials:
             return TrialProgress(evaluations, state=State(row["state"]))
         if key not in self._sentences and not self._has_contributions:
             self._read_contributions()
-        return TrialProgress(evaluations, _stored(row), self._sentences.setdefault(key, {}), State.COMPLETED)
+        return TrialProgress(evaluations, _results_of_row(row), self._sentences.setdefault(key, {}), State.COMPLETED)
 
     def row(self, trial_id: str) -> Mapping[str, Any]:
         """What the store's table has of the trial's newest ended attempt; empty before one has."""
@@ -228,6 +228,6 @@ def _rows_of(changes: Changes) -> Iterator[dict[str, Any]]:
         yield from table.to_pylist()
 
 
-def _stored(row: Mapping[str, Any]) -> Results:
+def _results_of_row(row: Mapping[str, Any]) -> Results:
     scores = {"score": row["best_score"]} | {name: row[name] for name in UNSELECTED}
     return {**dict(row["best_metrics"] or ()), **scores}

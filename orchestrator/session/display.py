@@ -81,10 +81,10 @@ class LiveDisplay:
             results: The store, from whose ended trials the display says what the tolerance buys; None to leave it out.
         """
         self._console, self._started = console, time.monotonic()
-        self._total, self._label, self._has_models = len(plan.ahead), plan.label, plan.has_models
-        self._freezes = list(dict.fromkeys(map(_freeze, plan.ahead)))
-        self._metrics = list(dict.fromkeys(map(_metric, plan.ahead)))
-        self._pace = Pace(plan.ahead)
+        self._total, self._label, self._has_models = len(plan.workload), plan.label, plan.has_models
+        self._freezes = list(dict.fromkeys(map(_freeze, plan.workload)))
+        self._metrics = list(dict.fromkeys(map(_metric, plan.workload)))
+        self._pace = Pace(plan.workload)
         self._pace.likely = 1.0 if plan.runs_all else None
         self._running: dict[str, tuple[TrialSpec, EpochRecord | None]] = {}
         self._work: dict[str, SetUpWork] = {}  # of the trials whose set-up takes long
@@ -119,7 +119,7 @@ class LiveDisplay:
 
     def started(self, spec: TrialSpec, attempt: int) -> None:
         """Show the trial as running."""
-        self._pace.started(spec, self._elapsed_s())
+        self._pace.add_start(spec, self._elapsed_s())
         self._weigh()
         self._running[spec.trial_id] = (spec, None)
         self._work.pop(spec.trial_id, None)
@@ -137,7 +137,7 @@ class LiveDisplay:
     def evaluated(self, spec: TrialSpec, record: EpochRecord) -> None:
         """Show the newest score."""
         self._work.pop(spec.trial_id, None)
-        self._pace.evaluated(spec, record, self._elapsed_s())
+        self._pace.add_evaluation(spec, record, self._elapsed_s())
         self._running[spec.trial_id] = (spec, record)
         if record.checkpoint_error:
             note = "checkpoints cannot be written; trials go on, and start again if they are interrupted: "
@@ -154,7 +154,7 @@ class LiveDisplay:
         """Count the trial, and update the best score of its strategy."""
         self._running.pop(spec.trial_id, None)
         self._ended += 1
-        self._pace.ended(spec, is_complete=state is State.COMPLETED)
+        self._pace.add_end(spec, is_complete=state is State.COMPLETED)
         self._weigh()
         best = self._scores.pop(spec.trial_id, None)
         if state is State.COMPLETED and best is not None:
@@ -170,7 +170,7 @@ class LiveDisplay:
         """Count a trial that another driver has ended."""
         self._ended += 1
         self._failed += state not in (State.COMPLETED, State.PRUNED)
-        self._pace.ended(spec, is_complete=state is State.COMPLETED)
+        self._pace.add_end(spec, is_complete=state is State.COMPLETED)
         if not self._is_live:
             self._say(f"{self._line(spec, state)}  by another driver")
 

@@ -131,10 +131,10 @@ class Launch:
                     plan.sweep.name,
                     is_search=plan.is_search,
                     say=self.say,
-                    check_store=results.check_there,
+                    check_store=results.check_exists,
                 ) as membership:
-                    results.add_plan(plan.declared())
-                    plan = plan.brought_up_to_date(results)  # other drivers may have run trials until now
+                    results.add_plan(plan.stored_plan())
+                    plan = plan.without_completed(results)  # other drivers may have run trials until now
                     trials = self._run_left(plan, membership, stop, committed)
             except (StoreError, OSError) as error:
                 if results.is_gone:

@@ -91,7 +91,7 @@ class Ended:
     @property
     def n_left(self) -> int:
         """Trials that did not end."""
-        return len(self.plan.ahead) - len(self.ends)
+        return len(self.plan.workload) - len(self.ends)
 
     @property
     def exit_code(self) -> int:

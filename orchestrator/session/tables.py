@@ -33,21 +33,22 @@ from trials.tasks.task import head_of
 def plan_lines(plan: Plan, store: str, cluster: ClusterSpec) -> list[str]:
     """The plan as lines of text. Work that checkpoints keep is not counted."""
     kept = sum(examples_seen(spec, plan.kept_steps.get(spec.trial_id, 0)) for spec in plan.to_run)
-    epochs_left = sum(spec.optim.epochs for spec in plan.ahead) - sum(_kept_epochs(plan, spec) for spec in plan.to_run)
+    kept_epochs = sum(_kept_epochs(plan, spec) for spec in plan.to_run)
+    epochs_left = sum(spec.optim.epochs for spec in plan.workload) - kept_epochs
     epochs = int(epochs_left) if epochs_left == int(epochs_left) else round(epochs_left, 2)
-    sentences = sum(spec.optim.epochs * spec.train_size for spec in plan.ahead) - kept
-    corpora = list(dict.fromkeys((spec.task, spec.data) for spec in plan.ahead))
+    sentences = sum(spec.optim.epochs * spec.train_size for spec in plan.workload) - kept
+    corpora = list(dict.fromkeys((spec.task, spec.data) for spec in plan.workload))
     most = "" if plan.runs_all else "at most "
     seeds = amount(len({spec.seeds for spec in (*plan.trials, *plan.stand_ins)}), "seed")
     resumed = f", {len(plan.kept_steps):,} of them from a checkpoint{_places(plan)}" if plan.kept_steps else ""
     return [
         f"sweep   {plan.sweep.name} ({plan.source})",
         f"trials  {plan.n_trials:,} = {amount(plan.n_cells, 'setting')} x {seeds}; "
-        f"{plan.n_skipped:,} complete in the store, {most}{len(plan.ahead):,} to run{resumed}",
+        f"{plan.n_skipped:,} complete in the store, {most}{len(plan.workload):,} to run{resumed}",
         f"work    {most}{amount(epochs, 'epoch')}, {amount(sentences, 'training sentence')}",
         *(f"search  {line}" for line in plan.sweep.search_words()),
         *(f"data    {line}" for line in corpora_lines(corpora)),
-        *([f"device  {device_line(cluster, plan.sweep.resources)}"] if plan.ahead else []),
+        *([f"device  {device_line(cluster, plan.sweep.resources)}"] if plan.workload else []),
         f"store   {store}",
         *(f"note    {note}" for note in plan.notes),
     ]

@@ -112,7 +112,7 @@ def _options(scheme: str, query: str, shown: str) -> dict[str, str]:
 
 
 def endpoint_url(address: Address) -> str | None:
-    """Where the service of an address is, such as http://127.0.0.1:9000; None for the provider's own.
+    """The URL of the service of an address, such as http://127.0.0.1:9000; None for the provider's own.
 
     An S3 address without `endpoint_override` follows AWS_ENDPOINT_URL_S3 and AWS_ENDPOINT_URL.
 
@@ -130,7 +130,7 @@ def endpoint_url(address: Address) -> str | None:
     return f"{address.options.get('scheme') or scheme or 'https'}://{host}"
 
 
-def scrubbed(message: str) -> str:
+def scrub(message: str) -> str:
     """A library's message with everything that looks like a secret replaced."""
     secrets = [value for name, value in os.environ.items() if re.search(r"SECRET|TOKEN|PASSWORD|ACCESS_KEY", name)]
     for value in sorted(secrets, key=len, reverse=True):

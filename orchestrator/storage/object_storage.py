@@ -25,7 +25,7 @@ import pyarrow as pa
 from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import GCSStore, S3Store
 
-from orchestrator.storage.address import Address, endpoint_url, scrubbed
+from orchestrator.storage.address import Address, endpoint_url, scrub
 from orchestrator.storage.storage import LAST, TEMPORARY_FILE, Storage
 from trials.errors import StoreError
 
@@ -42,7 +42,7 @@ Service: TypeAlias = S3Store | GCSStore
 LARGEST_BYTES = 8 * 2**20  # an object is one request, which has to end in `REQUEST_S`
 CACHE_BYTES = 256 * 2**20  # memory for the parts that were read
 PATIENCE_S = 30.0  # how long a request is retried; its last attempt may take another `REQUEST_S`
-CONNECT_S, REQUEST_S = 5.0, 20.0
+CONNECT_S, REQUEST_S = 5.0, 20.0  # of one attempt; short, so that `PATIENCE_S` has room for several
 _RENEWED_S = 600.0  # boto3 renews credentials that expire sooner, so those it returns are valid for at least this long
 ACCESS = {
     "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile, SSO or role; and AWS_REGION",
@@ -75,26 +75,26 @@ class ObjectStorage(Storage):
     def __str__(self) -> str:
         return "/".join((self._root.without_options, *self._inside))
 
-    def at(self, name: str) -> ObjectStorage:
+    def subfolder(self, name: str) -> ObjectStorage:
         """The prefix of this name below this one."""
         return ObjectStorage(self._root, bucket=self._bucket, inside=(*self._inside, name))
 
     def files(self, after: str = "", before: str = LAST) -> dict[str, int]:
         """Size in bytes of each object by name, without the empty objects by which other programs mark folders."""
         if (after, before) == ("", LAST):
-            return _shown({_name(entry["path"]): entry["size"] for entry in self._listed()["objects"]})
+            return _visible_files({_name(entry["path"]): entry["size"] for entry in self._listed()["objects"]})
         sizes = self._below(after, before)
         sizes.pop(before, None)
-        return _shown(sizes)
+        return _visible_files(sizes)
 
-    def inside(self) -> dict[str, dict[str, int]]:
+    def files_by_folder(self) -> dict[str, dict[str, int]]:
         """The files of each folder inside, from one listing."""
         folders: dict[str, dict[str, int]] = {}
         for path, size in self._below("", LAST).items():
             folder, slash, name = path.partition("/")
             if slash:
                 folders.setdefault(folder, {})[name] = size
-        return {folder: files for folder in sorted(folders) if (files := _shown(folders[folder]))}
+        return {folder: files for folder in sorted(folders) if (files := _visible_files(folders[folder]))}
 
     def _below(self, after: str, before: str) -> dict[str, int]:
         """Size in bytes by path below this prefix, of the objects after `after` and up to `before`; the listing stops
@@ -129,7 +129,7 @@ class ObjectStorage(Storage):
         """Whether the object exists; once it does, the service is not asked again."""
         if name not in self._seen:
             try:
-                self._ask(lambda: self._bucket.head(self._named(name)), "read")
+                self._ask(lambda: self._bucket.head(self._full_name(name)), "read")
             except FileNotFoundError:
                 return False
             self._seen.add(name)
@@ -137,7 +137,7 @@ class ObjectStorage(Storage):
 
     def open(self, name: str) -> pa.NativeFile:
         """Open an object whose content is held in memory."""
-        key = f"{self.address} {self._named(name)}"
+        key = f"{self.address} {self._full_name(name)}"
         with _cache_lock:
             content = _cache.get(key)
             if content is not None:
@@ -152,18 +152,18 @@ class ObjectStorage(Storage):
 
     def read(self, name: str) -> bytes:
         """The object's current content."""
-        return self._ask(lambda: bytes(self._bucket.get(self._named(name)).bytes()), "read")
+        return self._ask(lambda: bytes(self._bucket.get(self._full_name(name)).bytes()), "read")
 
     def write(self, name: str, content: bytes | pa.Buffer) -> None:
         """Write an object in one request, with retries."""
         octets = memoryview(content).cast("B")  # pyarrow's buffers expose signed bytes
-        self._put(lambda: self._bucket.put(self._named(name), octets, use_multipart=False))
+        self._put(lambda: self._bucket.put(self._full_name(name), octets, use_multipart=False))
         self._seen.add(name)
 
     def create(self, name: str, content: bytes) -> bool:
         """Write an object in one request, which the service refuses if the object exists."""
         try:
-            self._put(lambda: self._bucket.put(self._named(name), content, mode="create"))
+            self._put(lambda: self._bucket.put(self._full_name(name), content, mode="create"))
         except AlreadyExistsError:
             with contextlib.suppress(FileNotFoundError):  # it has been deleted since, or is being created right now
                 return self.read(name) == content  # if so, a first attempt whose response was lost has created it
@@ -179,10 +179,10 @@ class ObjectStorage(Storage):
     def delete(self, name: str) -> None:
         """Delete an object, if it exists."""
         with _cache_lock:
-            _cache.pop(f"{self.address} {self._named(name)}", None)
+            _cache.pop(f"{self.address} {self._full_name(name)}", None)
         self._seen.discard(name)
         with contextlib.suppress(FileNotFoundError):
-            self._ask(lambda: self._bucket.delete(self._named(name)), "written")
+            self._ask(lambda: self._bucket.delete(self._full_name(name)), "written")
 
     def is_free(self) -> bool:
         """Whether no object has this prefix; empty objects and temporary files do not count."""
@@ -198,7 +198,7 @@ class ObjectStorage(Storage):
             host = self._root.host
             raise StoreError(f"{self}: there is no bucket {host!r}. Create it first.") from None
 
-    def _named(self, name: str) -> str:
+    def _full_name(self, name: str) -> str:
         return f"{self._path}/{name}".removeprefix("/")
 
     def _ask(self, action: Callable[[], T], doing: str) -> T:
@@ -273,11 +273,11 @@ def _short(message: str) -> str:
     message, _, details = message.partition("\n\nDebug source")
     if "HTTP error" in message:
         message += "".join(": " + " ".join(re.findall(r"[^\s()]+", cause)) for cause in _CAUSE.findall(details)[-1:])
-    line = " ".join(re.sub(r"^.*? in [\d.]+\S?s - |<\?xml.*?\?>|</?\w*>", " ", scrubbed(message)).split())
+    line = " ".join(re.sub(r"^.*? in [\d.]+\S?s - |<\?xml.*?\?>|</?\w*>", " ", scrub(message)).split())
     return line.rstrip(".") if len(line) <= _LONGEST_MESSAGE else f"{line[:_LONGEST_MESSAGE]}..."
 
 
-def _shown(sizes: dict[str, int]) -> dict[str, int]:
+def _visible_files(sizes: dict[str, int]) -> dict[str, int]:
     return {
         name: sizes[name] for name in sorted(sizes) if sizes[name] and "/" not in name and name[:1] not in ("", ".")
     }

@@ -20,8 +20,16 @@ from typing import BinaryIO, NoReturn, TypeVar
 
 import pyarrow as pa
 
-from trials.errors import StoreError, quoted
-from trials.outside.plain_files import MOST_CONTENT, NotPlainError, is_plain, opened, path_inside, read_bytes, stamp_of
+from trials.errors import StoreError, quote
+from trials.outside.plain_files import (
+    MOST_CONTENT,
+    NotPlainError,
+    is_plain,
+    open_plain,
+    path_inside,
+    read_bytes,
+    stamp_of,
+)
 
 
 class BrokenError(StoreError):
@@ -86,7 +94,7 @@ class Storage(ABC):
         return str(self).rpartition("/")[2]
 
     @abstractmethod
-    def at(self, name: str) -> Storage:
+    def subfolder(self, name: str) -> Storage:
         """The folder of this name inside, which need not exist. Raises StoreError: the name leads elsewhere."""
 
     @abstractmethod
@@ -102,9 +110,9 @@ class Storage(ABC):
     def folders(self) -> list[str]:
         """The names of the folders inside, in order."""
 
-    def inside(self) -> dict[str, dict[str, int]]:
+    def files_by_folder(self) -> dict[str, dict[str, int]]:
         """The `files` of each folder inside that has any, in order."""
-        return {name: files for name in self.folders() if (files := self.at(name).files())}
+        return {name: files for name in self.folders() if (files := self.subfolder(name).files())}
 
     @abstractmethod
     def exists(self, name: str) -> bool:
@@ -169,11 +177,11 @@ class Storage(ABC):
     def read(self, name: str) -> bytes:
         """An object's current content, past the cache. Raises as `open` does."""
 
-    def owned(self, name: str, rows: pa.Table) -> pa.Table:
-        """The rows of a part that count: all of them, unless several stores are read as one, by `trial_id`."""
+    def owned_rows(self, name: str, rows: pa.Table) -> pa.Table:
+        """The rows that count. Of several stores read as one, a trial's rows count in one store only (`trial_id`)."""
         return rows
 
-    def each(self, function: Callable[[Item], T], items: Sequence[Item]) -> list[T]:
+    def map(self, function: Callable[[Item], T], items: Sequence[Item]) -> list[T]:
         """The function's result for each item, in order; computed concurrently where that is faster."""
         if self.at_once == 1 or len(items) < 2:
             return [function(item) for item in items]
@@ -191,7 +199,7 @@ class FolderStorage(Storage):
     def __str__(self) -> str:
         return self.address
 
-    def at(self, name: str) -> FolderStorage:
+    def subfolder(self, name: str) -> FolderStorage:
         """The folder of this name inside."""
         return FolderStorage(self._path(name))
 
@@ -199,7 +207,7 @@ class FolderStorage(Storage):
         try:
             return path_inside(self.folder, name)
         except NotPlainError as error:
-            raise StoreError(f"{self}: {quoted(name)} is {error.strerror}.") from error
+            raise StoreError(f"{self}: {quote(name)} is {error.strerror}.") from error
 
     def files(self, after: str = "", before: str = LAST) -> dict[str, int]:
         """Name and size of each file.
@@ -237,12 +245,12 @@ class FolderStorage(Storage):
     def open(self, name: str) -> pa.NativeFile:
         """Open a file."""
         with self._permitted(name):
-            stamp_of(self._path(name), _most(name))  # opening a pipe would wait
+            stamp_of(self._path(name), _largest_size(name))  # opening a pipe would wait
             return pa.OSFile(str(self._path(name)))
 
     def read(self, name: str) -> bytes:
-        """The file's content; of one that is being created on a file system without links, what there is so far."""
-        with self._permitted(name), opened(self._path(name), _most(name)) as file:
+        """The file's content. Without hard links, a file that is being created may show its beginning only."""
+        with self._permitted(name), open_plain(self._path(name), _largest_size(name)) as file:
             return file.read()
 
     @contextlib.contextmanager
@@ -309,19 +317,19 @@ class FolderStorage(Storage):
 
     def free_bytes(self) -> int:
         """Free space of the file system that the folder is in."""
-        return shutil.disk_usage(self._existing()).free
+        return shutil.disk_usage(self._existing_folder()).free
 
-    def _existing(self) -> Path:
+    def _existing_folder(self) -> Path:
         with self._permitted():
             return next(folder for folder in (self.folder, *self.folder.parents) if folder.exists())
 
     def check_writable(self) -> None:
         """Check that the folder, or the one it will be created in, is writable."""
-        if not os.access(self._existing(), os.W_OK):
+        if not os.access(self._existing_folder(), os.W_OK):
             raise StoreError(f"{self}: cannot be written. Give another folder with --store.")
 
 
-def _most(name: str) -> int:
+def _largest_size(name: str) -> int:
     return MOST_JSON if name.endswith(".json") else MOST_CONTENT
 
 
@@ -343,9 +351,9 @@ class SeveralStorages(Storage):
     def __str__(self) -> str:
         return ",".join(map(str, self._storages))
 
-    def at(self, name: str) -> SeveralStorages:
+    def subfolder(self, name: str) -> SeveralStorages:
         """The folders of this name inside."""
-        return SeveralStorages([storage.at(name) for storage in self._storages], self._owners, name)
+        return SeveralStorages([storage.subfolder(name) for storage in self._storages], self._owners, name)
 
     def files(self, after: str = "", before: str = LAST) -> dict[str, int]:
         """Name and size of each object."""
@@ -375,7 +383,7 @@ class SeveralStorages(Storage):
                 return number
         raise FileNotFoundError(f"{self}/{name}")
 
-    def owned(self, name: str, rows: pa.Table) -> pa.Table:
+    def owned_rows(self, name: str, rows: pa.Table) -> pa.Table:
         """The rows whose `trial_id` counts from the store that has this part, or from none yet."""
         owner_of = self._owners.get(self._folder)
         if owner_of is None:

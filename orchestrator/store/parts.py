@@ -50,11 +50,11 @@ from orchestrator.store.schema import (
     is_intact,
     read_intact,
     stamp_of,
-    stamped,
+    stamped_name,
     unusable,
 )
 from trials.errors import StoreError, is_out_of_memory
-from trials.escaping import escaped
+from trials.escaping import escape_line
 
 T = TypeVar("T")
 
@@ -81,10 +81,10 @@ class BrokenPart:
 @functools.cache
 def report(problem: str) -> None:
     """Warn about something that readers leave out, once per process: on stderr, unless logging is set up otherwise."""
-    _log.warning("%s", escaped(problem))
+    _log.warning("%s", escape_line(problem))
 
 
-def left_out(place: str, wrong: str) -> str:
+def unusable_warning(place: str, wrong: str) -> str:
     """The warning about a file that cannot be used: what it is, and what to do."""
     return (
         f"{place}: {wrong}. It is left out, and the same launch runs again what it held. Then delete it, or write a "
@@ -132,11 +132,11 @@ class PartFolder:
 
         def take(name: str) -> pa.Table:
             try:
-                return self.decoded(name, self._content(name), trial_id, columns)
+                return self.decode(name, self._content(name), trial_id, columns)
             except NewerError:
                 raise
             except BrokenError as error:
-                report(left_out(f"{self.storage}/{name}", error.wrong))
+                report(unusable_warning(f"{self.storage}/{name}", error.wrong))
                 return none
 
         _, tables = self.read_each(take)
@@ -149,7 +149,7 @@ class PartFolder:
             FileNotFoundError: it no longer exists.
         """
         try:
-            return self.decoded(name, read_intact(self.storage, name), columns=columns)
+            return self.decode(name, read_intact(self.storage, name), columns=columns)
         except FileNotFoundError:
             raise
         except OSError as error:
@@ -175,7 +175,7 @@ class PartFolder:
         for _ in range(_ATTEMPTS):
             sizes = self.sizes()
             with suppress(FileNotFoundError):
-                self.storage.each(take, list(sizes))
+                self.storage.map(take, list(sizes))
                 return sizes, {name: kept[name] for name in sizes}
         raise StoreError(
             f"{self.storage}: parts vanish while they are read. Try again when no process compacts the store."
@@ -190,7 +190,7 @@ class PartFolder:
         """
         for run in list(_runs(self.sizes(), min(PART_BYTES, self.storage.largest_bytes or PART_BYTES))):
             try:
-                contents = dict(zip(run, self.storage.each(self._content, run), strict=True))
+                contents = dict(zip(run, self.storage.map(self._content, run), strict=True))
             except FileNotFoundError:  # another process is compacting
                 return
             old = [name for name in run if is_intact(name, contents[name])]
@@ -199,8 +199,8 @@ class PartFolder:
             rows = (group for name in old for group in self._groups(name, contents[name]))
             with suppress(BrokenError):
                 # The new part sorts directly after the parts that it replaces, so the order of rows stays.
-                self._commit(rewritten(rows, self.storage.largest_bytes), stamp_of(old[-1]) + 1)
-                self.storage.each(self.storage.delete, old)
+                self._commit(rewrite(rows, self.storage.largest_bytes), stamp_of(old[-1]) + 1)
+                self.storage.map(self.storage.delete, old)
 
     def _content(self, name: str) -> pa.Buffer:
         """The bytes of a part. Raises FileNotFoundError and StoreError."""
@@ -214,10 +214,11 @@ class PartFolder:
                 f"{wrong}. Make it readable, or delete it: the same launch runs again what was in it."
             ) from error
 
-    def decoded(
+    def decode(
         self, name: str, content: pa.Buffer, trial_id: str | None = None, columns: Sequence[str] | None = None
     ) -> pa.Table:
-        """The rows of a part, or those of one `trial_id`, from its bytes; all columns, or some in the table's order.
+        """The rows of a part from its bytes, or those of one `trial_id`; all columns, or the given in the table's
+        order.
 
         Raises:
             NewerError: a newer version wrote it.
@@ -236,7 +237,7 @@ class PartFolder:
         return self._upgraded(name, table, schema)
 
     def _groups(self, name: str, content: pa.Buffer) -> Iterator[pa.Table]:
-        """All rows of a part, one row group at a time. Raises as `decoded` does.
+        """All rows of a part, one row group at a time. Raises as `decode` does.
 
         Arrow's threads are not used, as each of them would hold on to memory of its own.
         """
@@ -253,7 +254,7 @@ class PartFolder:
             raise BrokenError(f"{self.storage}/{name}", f"not a readable Parquet file ({WRONG_DIGEST})")
 
     def _bounded(self, content: pa.Buffer, columns: Sequence[str] | None = None) -> pq.ParquetFile:
-        """The opened file. Raises ArrowInvalid if its rows, or these columns of them, take over `LARGEST_BYTES`."""
+        """The opened file. Raises ArrowInvalid if its rows, or these columns, need more memory than `LARGEST_BYTES`."""
         file = pq.ParquetFile(pa.BufferReader(content))
         if (n_bytes := decoded_bytes(content, columns)) > LARGEST_BYTES:
             raise pa.ArrowInvalid(f"its rows take over {min(n_bytes, 10**15) / 1e9:.0f} GB of memory")
@@ -289,16 +290,16 @@ class PartFolder:
             raise BrokenError(path, f"a column has another type ({error})") from error
         if wrong := unusable(filled):
             raise BrokenError(path, wrong)
-        return self.storage.owned(name, filled)
+        return self.storage.owned_rows(name, filled)
 
     def write(self, table: pa.Table, stamp_ns: int) -> list[str]:
         """Commit rows as parts with this time in their names; return the names. Raises as `append` does."""
-        return self._commit(encoded(table, self.storage.largest_bytes), stamp_ns)
+        return self._commit(encode(table, self.storage.largest_bytes), stamp_ns)
 
     def _commit(self, contents: Sequence[pa.Buffer], stamp_ns: int) -> list[str]:
         names = []
         for n, content in enumerate(contents):
-            names.append(stamped("part", stamp_ns + n, content, "parquet"))
+            names.append(stamped_name("part", stamp_ns + n, content, "parquet"))
             self.storage.write(names[-1], content)
         return names
 
@@ -329,7 +330,7 @@ def _fill(table: pa.Table, schema: pa.Schema) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def repeated(rows: pa.Table, keys: Sequence[str]) -> list[list[int]]:
+def repeated_rows(rows: pa.Table, keys: Sequence[str]) -> list[list[int]]:
     """The indices, ascending, of the rows of each key (their values in the columns `keys`) that occurs repeatedly."""
     names = list(keys)
     numbered = rows.select(names).append_column("at", pa.array(range(len(rows)), pa.int64()))
@@ -341,9 +342,9 @@ def repeated(rows: pa.Table, keys: Sequence[str]) -> list[list[int]]:
     return sorted(sorted(indices) for indices in groups["at_list"].to_pylist())
 
 
-def latest(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
+def latest_rows(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
     """One row per key (its values in the columns `keys`), the last of duplicates; the order of the rows is kept."""
-    doubles = {row for indices in repeated(rows, keys) for row in indices[:-1]}
+    doubles = {row for indices in repeated_rows(rows, keys) for row in indices[:-1]}
     return rows if not doubles else rows.take(pa.array([n for n in range(len(rows)) if n not in doubles], pa.int64()))
 
 
@@ -370,11 +371,11 @@ class Follower:
     """
 
     def __init__(self, storage: Storage, table: str, columns: Sequence[str]) -> None:
-        self._parts = PartFolder(storage.at(table), TABLES[table])
+        self._parts = PartFolder(storage.subfolder(table), TABLES[table])
         self._columns = [name for name in TABLES[table].names if name in columns]
         self._seen: dict[str, BrokenPart | None] = {}
 
-    def changed(self) -> bool:
+    def has_changed(self) -> bool:
         """Whether a poll would return anything; needs a listing only."""
         return self._parts.sizes().keys() != self._seen.keys()
 
@@ -393,7 +394,7 @@ class Follower:
         return self._parts.read_part(name, self._columns)
 
 
-def encoded(table: pa.Table, limit: int | None) -> list[pa.Buffer]:
+def encode(table: pa.Table, limit: int | None) -> list[pa.Buffer]:
     """The table as one file, or as several in order that are no larger than `limit` bytes."""
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, compression="zstd")
@@ -401,12 +402,12 @@ def encoded(table: pa.Table, limit: int | None) -> list[pa.Buffer]:
     if limit is None or content.size <= limit or len(table) < 2:
         return [content]
     half = len(table) // 2
-    return encoded(table.slice(0, half), limit) + encoded(table.slice(half), limit)
+    return encode(table.slice(0, half), limit) + encode(table.slice(half), limit)
 
 
-def rewritten(tables: Iterable[pa.Table], limit: int | None) -> list[pa.Buffer]:
-    """The rows of all tables as `encoded` returns them. Only the compressed file, never all rows, is held in memory."""
-    groups = _joined(tables)
+def rewrite(tables: Iterable[pa.Table], limit: int | None) -> list[pa.Buffer]:
+    """The rows of all tables as `encode` returns them. Only the compressed file, never all rows, is held in memory."""
+    groups = _join(tables)
     first = next(groups, None)
     if first is None:
         return []
@@ -418,10 +419,10 @@ def rewritten(tables: Iterable[pa.Table], limit: int | None) -> list[pa.Buffer]:
     content = sink.getvalue()
     if limit is None or content.size <= limit:
         return [content]
-    return encoded(pq.read_table(pa.BufferReader(content)), limit)
+    return encode(pq.read_table(pa.BufferReader(content)), limit)
 
 
-def _joined(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+def _join(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
     """The rows in groups of about `GROUP_BYTES`; larger tables are passed on as they are."""
     held, size = list[pa.Table](), 0
     for table in tables:
@@ -461,7 +462,7 @@ def decoded_bytes(content: pa.Buffer, columns: Collection[str] | None = None) ->
 
 _VALUE_BYTES = 16  # memory for a value, not counting its text
 _MOST_TEXTS = 125_000_000  # values; more of them exceed `LARGEST_BYTES` at `_VALUE_BYTES` each
-_SURELY_FINE = 10**8
+_SURELY_FINE = 10**8  # bytes; a larger bound is checked by the distinct texts, which takes a read of the column
 
 
 def _text_bytes(content: pa.Buffer, column: str) -> int:
@@ -481,7 +482,7 @@ def _text_bytes(content: pa.Buffer, column: str) -> int:
 
 
 def _innermost(values: pa.Array) -> pa.Array:
-    """The values of a nested column of which a single leaf was read (a map is then a list of one-field structs)."""
+    """The values of a nested column from which one leaf was read (a map is then a list of structs with one field)."""
     while pa.types.is_list(values.type) or (pa.types.is_struct(values.type) and values.type.num_fields == 1):
         values = values.flatten() if pa.types.is_list(values.type) else values.field(0)
     return values

@@ -22,10 +22,10 @@ from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.config.yaml_document import faults
 from orchestrator.storage.storage import BrokenError, Storage
-from orchestrator.store.parts import left_out, report
-from orchestrator.store.schema import WRONG_DIGEST, is_intact, read_intact, stamp_of, stamped
-from trials.errors import StoreError, quoted
-from trials.escaping import composed
+from orchestrator.store.parts import report, unusable_warning
+from orchestrator.store.schema import WRONG_DIGEST, is_intact, read_intact, stamp_of, stamped_name
+from trials.errors import StoreError, quote
+from trials.escaping import compose
 from trials.spec import TrialSpec
 
 MOST_NAME_BYTES = 180  # longest name of a sweep; file systems allow 255 bytes, and Ray's job logs add 50
@@ -33,7 +33,7 @@ MOST_NAME_BYTES = 180  # longest name of a sweep; file systems allow 255 bytes, 
 
 def _file_name(name: str) -> str:
     """The name in the form in which it is stored and looked up."""
-    name = composed(name)
+    name = compose(name)
     if (n_bytes := len(name.encode())) > MOST_NAME_BYTES:
         raise ValueError(f"has {n_bytes} bytes in UTF-8; a file's name with it has room for {MOST_NAME_BYTES}")
     if hidden := [character for character in name if not character.isprintable()]:
@@ -51,7 +51,7 @@ _NAME = TypeAdapter[str](SweepName)
 
 
 def is_sweep_name(name: object) -> bool:
-    """Whether a sweep may have this name, which may come from somebody else's store."""
+    """Whether a sweep may have this name. It may come from a store that another person wrote."""
     try:
         _NAME.validate_python(name, strict=True)
     except ValidationError:
@@ -90,7 +90,7 @@ class SweepPlan:
     goal: dict[str, Any] = field(default_factory=dict)
 
     @property
-    def asks(self) -> DecisionPlan:
+    def decision_plan(self) -> DecisionPlan:
         """The decision plan of the sweep's answers."""
         return DecisionPlan.of_json(self.goal)
 
@@ -116,7 +116,7 @@ def write_plan(folder: Storage, plan: SweepPlan, *, after_ns: int = 0) -> None:
     later = {"suggestions": [one._asdict() for one in plan.suggestions], "goal": plan.goal}
     values |= {name: value for name, value in later.items() if value}
     content = (json.dumps(values, indent=1) + "\n").encode()
-    folder.write(stamped("plan", stamp_ns, content, "json"), content)
+    folder.write(stamped_name("plan", stamp_ns, content, "json"), content)
 
 
 def newest_stamp(folder: Storage) -> int:
@@ -140,7 +140,7 @@ def newest_plan(folder: Storage, names: Collection[str] | None = None) -> SweepP
                 try:
                     return read_plan(folder, name)
                 except BrokenError as error:
-                    report(left_out(f"{folder}/{name}", error.wrong))
+                    report(unusable_warning(f"{folder}/{name}", error.wrong))
         except FileNotFoundError:  # the driver of a search replaced it meanwhile
             names = None
         else:
@@ -148,7 +148,7 @@ def newest_plan(folder: Storage, names: Collection[str] | None = None) -> SweepP
     raise StoreError(f"{folder}: plans vanish while they are read. Try again.")
 
 
-_READS = 10
+_READS = 10  # tries; a search replaces its plan at most once a suggestion, so ten in a row are another fault
 
 
 def read_plan(folder: Storage, name: str) -> SweepPlan:
@@ -158,8 +158,8 @@ def read_plan(folder: Storage, name: str) -> SweepPlan:
         if not is_intact(name, content):
             raise ValueError(WRONG_DIGEST)
         plan = _plan_of(json.loads(content.to_pybytes().decode("utf-8")))
-        if not is_sweep_name(plan.name) or plan.name != composed(folder.name):
-            raise ValueError(f"{quoted(plan.name)} is not the sweep of its folder")
+        if not is_sweep_name(plan.name) or plan.name != compose(folder.name):
+            raise ValueError(f"{quote(plan.name)} is not the sweep of its folder")
         return plan
     except FileNotFoundError:
         raise
@@ -188,7 +188,7 @@ def _number(value: object) -> int | float:
 
 
 def is_beside(name: str, sweeps: Collection[str]) -> bool:
-    """Whether a sweep was made beside a question of the same store: its model, its baseline, rates, adapters."""
+    """Whether a sweep only serves a question of the same store: its trained model, baseline, rates or adapters."""
     words = (name.removeprefix(prefix) for prefix in BESIDE if name.startswith(prefix))
     return any(word in sweeps or f"choose-{word}" in sweeps for word in words)
 

@@ -59,7 +59,7 @@ class ResultStore:
         """Without `is_marked` the store's marker is broken and is written again at the first write."""
         self.storage = FolderStorage(storage) if isinstance(storage, Path) else storage
         self._is_marked = is_marked
-        self._parts = {name: PartFolder(self.storage.at(name), schema) for name, schema in ALL_TABLES.items()}
+        self._parts = {name: PartFolder(self.storage.subfolder(name), schema) for name, schema in ALL_TABLES.items()}
 
     @property
     def address(self) -> str:
@@ -73,7 +73,7 @@ class ResultStore:
         return self.storage.folder
 
     def trials(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """One row per ended `trial_id`, that of its newest attempt. Columns: `schema.TRIALS`, or some of them."""
+        """One row per ended `trial_id`, from its newest attempt, with all columns of `schema.TRIALS` or these."""
         read = None if columns is None else ["trial_id", "attempt", *columns]
         return _newest(self._parts["trials"].read(columns=read), ["trial_id"])
 
@@ -82,21 +82,21 @@ class ResultStore:
 
         Columns: `schema.EPOCHS`; ordered by trial and step.
         """
-        return self._committed("epochs", ["trial_id", "step"])
+        return self._committed_rows("epochs", ["trial_id", "step"])
 
     def tags(self) -> pa.Table:
         """One row per label of each scored split of each trial. Columns: `schema.TAGS`."""
-        return self._committed("tags", ["trial_id", "split", "level", "tag"])
+        return self._committed_rows("tags", ["trial_id", "split", "level", "tag"])
 
     def contributions(self, trial_id: str | None = None) -> pa.Table:
         """One row per scored split of a trial, or of all trials. Columns: `schema.CONTRIBUTIONS`."""
-        return self._committed("contributions", ["trial_id", "split"], trial_id)
+        return self._committed_rows("contributions", ["trial_id", "split"], trial_id)
 
     def predictions(self, trial_id: str | None = None) -> pa.Table:
         """One row per sentence of each scored split of a trial, or of all trials. Columns: `schema.PREDICTIONS`."""
-        return self._committed("predictions", ["trial_id", "split", "sentence"], trial_id)
+        return self._committed_rows("predictions", ["trial_id", "split", "sentence"], trial_id)
 
-    def _committed(self, table: str, keys: list[str], trial_id: str | None = None) -> pa.Table:
+    def _committed_rows(self, table: str, keys: list[str], trial_id: str | None = None) -> pa.Table:
         """Rows of each trial's newest ended attempt, or if none has ended, of its newest; one per key, in order."""
         ended = self.trials([])  # read first, as it is written last: the other rows of these trials exist
         rows = self._parts[table].read(trial_id)
@@ -107,7 +107,7 @@ class ResultStore:
         return _newest(rows.filter(wanted), keys)
 
     def evidence(self, specs: Sequence[TrialSpec]) -> Evidence:
-        """What answers rest on: the planned trials of a sweep, with what the store holds of them. Raises StoreError.
+        """The planned trials of a sweep with their stored rows: all that answers rest on. Raises StoreError.
 
         A trial that has lost contributions is left out, as it will run again.
         """
@@ -148,7 +148,7 @@ class ResultStore:
     def checkpoint_steps(self) -> dict[str, int]:
         """The optimiser step of the newest checkpoint of every trial that has one."""
         steps: dict[str, int] = {}
-        for name in self.storage.at(CHECKPOINTS).files("0", "g"):
+        for name in self.storage.subfolder(CHECKPOINTS).files("0", "g"):
             trial_id, _, rest = name.partition("-")
             _, _, step = rest.partition("-")
             if (digits := step.partition("-")[0]).isdecimal():
@@ -167,8 +167,8 @@ class ResultStore:
 
     def sweeps(self) -> list[SweepPlan]:
         """The newest plan of every sweep, the oldest sweep first."""
-        folders = self.storage.at(SWEEPS)
-        plans = [newest_plan(folders.at(name), names) for name, names in folders.inside().items()]
+        folders = self.storage.subfolder(SWEEPS)
+        plans = [newest_plan(folders.subfolder(name), names) for name, names in folders.files_by_folder().items()]
         return sorted((plan for plan in plans if plan is not None), key=lambda plan: plan.time)
 
     def earlier_trials(self, plan: SweepPlan) -> SweepPlan:
@@ -192,9 +192,11 @@ class ResultStore:
         self.create()
         newest = newest_plan(folder)
         if newest is None or replace(newest, time=plan.time, source=plan.source) != plan:
-            sweeps = self.storage.at(SWEEPS)
+            sweeps = self.storage.subfolder(SWEEPS)
             write_plan(
-                folder, plan, after_ns=max(newest_stamp(sweeps.at(name)) for name in (plan.name, *sweeps.folders()))
+                folder,
+                plan,
+                after_ns=max(newest_stamp(sweeps.subfolder(name)) for name in (plan.name, *sweeps.folders())),
             )
 
     def extend_plan(self, more: SweepPlan) -> None:
@@ -217,7 +219,7 @@ class ResultStore:
     def _folder_of(self, sweep: str) -> Storage:
         if not is_sweep_name(sweep):
             raise StoreError(f"{sweep!r} is not a valid name of a sweep, as a folder has this name.")
-        return self.storage.at(SWEEPS).at(sweep)
+        return self.storage.subfolder(SWEEPS).subfolder(sweep)
 
     @property
     def is_gone(self) -> bool:
@@ -230,8 +232,8 @@ class ResultStore:
             return False
         return False
 
-    def check_there(self) -> None:
-        """Raise StoreError if a folder is gone, which the next commit would create again. Asks no remote storage."""
+    def check_exists(self) -> None:
+        """Raise StoreError if a local folder of the store is gone, as the next commit would create it anew."""
         if not self.storage.exists(MARKER) and self.is_gone:
             raise StoreError(f"{self.address}: the store is gone.")
 
@@ -283,7 +285,7 @@ def _places(path: str | Path) -> list[str]:
 
 
 def _read_as_one(stores: Sequence[ResultStore]) -> ResultStore:
-    """Several stores, of which nothing is written. Raises StoreError."""
+    """A read-only store whose rows are those of several stores. Raises StoreError."""
     ranks: dict[str, tuple[bool, int, int]] = {}  # of a trial: whether it is complete, attempts, the earlier store
     for number, store in enumerate(stores):
         completed = store.completed_ids()
@@ -338,7 +340,7 @@ def check_marker(storage: Storage) -> None:
 
 def holds_rows(storage: Storage) -> bool:
     """Whether there are parts of a store, whatever its marker says."""
-    return any(PartFolder(storage.at(name), schema).names() for name, schema in ALL_TABLES.items())
+    return any(PartFolder(storage.subfolder(name), schema).names() for name, schema in ALL_TABLES.items())
 
 
 def lost_rows(trials: pa.Table, tables: Mapping[str, pa.Table]) -> dict[tuple[str, int], dict[str, tuple[int, int]]]:

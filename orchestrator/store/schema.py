@@ -34,7 +34,7 @@ def digest(content: bytes | pa.Buffer) -> str:
     return hashlib.sha256(content).hexdigest()[:_DIGITS]
 
 
-def stamped(kind: str, stamp_ns: int, content: bytes | pa.Buffer, suffix: str) -> str:
+def stamped_name(kind: str, stamp_ns: int, content: bytes | pa.Buffer, suffix: str) -> str:
     """The name of a new object, e.g. of kind `part` and suffix `parquet`."""
     return f"{kind}-{stamp_ns:020d}-{digest(content)}.{suffix}"
 
@@ -73,7 +73,7 @@ _TYPES = {"int": _INT, "float": _FLOAT, "str": _TEXT, "tuple[float, ...]": pa.li
 _FIELDS = [field for field in dataclasses.fields(EpochRecord) if field.name in RECORD_COLUMNS]
 
 
-def _described(field: dataclasses.Field[Any]) -> tuple[pa.DataType, str]:
+def _column_type(field: dataclasses.Field[Any]) -> tuple[pa.DataType, str]:
     """Type and description of the column of a record's field."""
     column = RECORD_COLUMNS[field.name]
     return _SHORT if column.bits == 32 else _TYPES[str(field.type).removesuffix(" | None")], column.about
@@ -96,7 +96,7 @@ def epochs_columns(metrics: Iterable[TaskMetric]) -> Columns:
             about = "{} On dev; empty where the task does not measure it."
             columns |= {metric.name: (_FLOAT, about.format(metric.about)) for metric in metrics}
         elif field in _FIELDS and RECORD_COLUMNS[field.name].per_epoch:
-            columns[field.name] = _described(field)
+            columns[field.name] = _column_type(field)
     return columns | {"time": (_TIME, "When the evaluation ended, UTC.")}
 
 
@@ -133,7 +133,7 @@ COLUMNS: dict[str, Columns] = {
             "The score of the best constant prediction on dev; a trial at or below it has collapsed.",
         ),
         "loss_fall": (_FLOAT, "By what share of its first tenth the last tenth of the training loss lies lower."),
-        **{field.name: _described(field) for field in _FIELDS if RECORD_COLUMNS[field.name].per_trial},
+        **{field.name: _column_type(field) for field in _FIELDS if RECORD_COLUMNS[field.name].per_trial},
         "git_commit": (_TEXT, "The commit of the code, with + where it was changed."),
         "versions": (
             pa.map_(_TEXT, _TEXT),
@@ -219,8 +219,8 @@ _KEY_COLUMNS = {column for keys in KEYS.values() for column in keys}
 
 
 def unusable(rows: pa.Table) -> str | None:
-    """Why no reader can use some of the rows of a table: keys without a value, states that are none, numbers on which
-    answers rest that are not finite.
+    """Why no reader can use some rows of one of `TABLES`: a key has no value, a `state` is unknown, or a number of a
+    completed trial (or of `values`, what sentences contribute) is not finite. None if all can be used.
     """
     for name in rows.column_names:
         if name in _KEY_COLUMNS and (n := rows[name].null_count):

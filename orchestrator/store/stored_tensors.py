@@ -18,7 +18,7 @@ from trials.errors import StoreError
 CHECKPOINT_FILE = re.compile(r"([0-9a-f]{16})-\d{6,}-\d{12,}-[0-9a-f]{16}\.safetensors")
 WEIGHTS = "weights"  # the folder
 WEIGHTS_FILE = re.compile(r"([0-9a-f]{16})-[0-9a-f]{16}\.safetensors")
-ROOM_BYTES = 16_000_000
+ROOM_BYTES = 16_000_000  # left free by checkpoints, so that rows, which commit a trial, can still be written
 
 
 class StoredCheckpoints:
@@ -30,7 +30,7 @@ class StoredCheckpoints:
     """
 
     def __init__(self, store: str, trial_id: str, attempt: int) -> None:
-        self._storage, self._trial_id, self._attempt = open_storage(store).at(CHECKPOINTS), trial_id, attempt
+        self._storage, self._trial_id, self._attempt = open_storage(store).subfolder(CHECKPOINTS), trial_id, attempt
 
     def load(self) -> bytes | None:
         """The newest checkpoint of this attempt and earlier ones."""
@@ -69,15 +69,15 @@ class StoredCheckpoints:
 
 def forget(store: Storage, trial_ids: set[str]) -> None:
     """Delete the checkpoints of trials that have ended."""
-    storage = store.at(CHECKPOINTS)
+    storage = store.subfolder(CHECKPOINTS)
     for name in storage.files():
         if name.partition("-")[0] in trial_ids:
             storage.delete(name)
 
 
 def save_weights(store: Storage, trial_id: str, content: bytes) -> None:
-    """Save the weights of a trial, then delete those of its earlier attempts. Raises StoreError."""
-    folder, old = store.at(WEIGHTS), weights_of(store).get(trial_id, [])
+    """Save the weights of a trial, then delete the weights of its earlier attempts. Raises StoreError."""
+    folder, old = store.subfolder(WEIGHTS), weights_of(store).get(trial_id, [])
     name = f"{trial_id}-{digest(content)}.safetensors"
     folder.write(name, content)
     for old_name in old:
@@ -88,7 +88,7 @@ def save_weights(store: Storage, trial_id: str, content: bytes) -> None:
 def find_weights(store: Storage, trial_id: str) -> bytes | None:
     """The weights of a trial; None if the store has none, or only a broken file. Raises StoreError."""
     for name in weights_of(store).get(trial_id, []):
-        content = store.at(WEIGHTS).read(name)
+        content = store.subfolder(WEIGHTS).read(name)
         if is_intact(name, content):
             return content
     return None
@@ -97,7 +97,7 @@ def find_weights(store: Storage, trial_id: str) -> bytes | None:
 def weights_of(store: Storage) -> dict[str, list[str]]:
     """The names of the files of each trial that has any."""
     names: dict[str, list[str]] = {}
-    for name in store.at(WEIGHTS).files():
+    for name in store.subfolder(WEIGHTS).files():
         if match := WEIGHTS_FILE.fullmatch(name):
             names.setdefault(match[1], []).append(name)
     return names

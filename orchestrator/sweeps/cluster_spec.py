@@ -22,17 +22,17 @@ from orchestrator.config.yaml_document import Document, faults, first_problems
 from orchestrator.sweeps.sweep import SweepSpec
 from orchestrator.sweeps.trial_resources import Resources
 from trials.errors import ConfigError
-from trials.hardware.machine import Gpu, cuda_gpus, processor_name, shown_gpus, usable_cores
+from trials.hardware.machine import Gpu, cuda_gpus, processor_name, show_gpus, usable_cores
 from trials.spec import Frozen, Positive
 
 
 def cores_here(cluster: ClusterSpec) -> int:
-    """Cores that a launch uses: all that this process may, or `--cpus`."""
+    """Cores that a launch uses: `--cpus`, or else all that this process may use."""
     return cluster.cpus or usable_cores()
 
 
 def gpus_here(cluster: ClusterSpec) -> tuple[Gpu, ...]:
-    """GPUs that a launch uses: all that CUDA gives this process, or the first `--gpus`. Raises ConfigError."""
+    """GPUs that a launch uses: the first `--gpus`, or else all that CUDA gives this process. Raises ConfigError."""
     if cluster.gpus == 0:
         return ()
     gpus = cuda_gpus()
@@ -45,9 +45,9 @@ def gpus_here(cluster: ClusterSpec) -> tuple[Gpu, ...]:
     return gpus.found[: cluster.gpus]
 
 
-def seen_gpus(cluster: ClusterSpec) -> AbstractContextManager[None]:
+def visible_gpus(cluster: ClusterSpec) -> AbstractContextManager[None]:
     """In the block, processes that a launch starts see the GPUs that torch can use, each MIG instance by itself."""
-    return shown_gpus(gpus) if (gpus := gpus_here(cluster)) else nullcontext()
+    return show_gpus(gpus) if (gpus := gpus_here(cluster)) else nullcontext()
 
 
 def slots_of(cluster: ClusterSpec, resources: Resources, share: float) -> int:

@@ -7,7 +7,7 @@ from typing import Literal
 
 from orchestrator.config.quantities import amount
 from trials.corpora.corpus import Item, Text, item_words, label_counts, labels_of, word_counts
-from trials.errors import quoted
+from trials.errors import quote
 from trials.spec import DataSpec
 from trials.tasks import TASKS
 from trials.tasks.task import unit_of
@@ -28,7 +28,7 @@ def corpus_lines(task: str, data: DataSpec) -> list[str]:
     labels = "numbers" if TASKS[task].regression else _shares(dict(label_counts(train).most_common()))
     unit = "sentence" if TASKS[task].head == "tokens" else "text"
     kind = "tags" if TASKS[task].head == "tokens" else "labels"
-    counts = f"{n_words:,} words, {len(words):,} different, most often {quoted(word)} ({percent(n, n_words)})"
+    counts = f"{n_words:,} words, {len(words):,} different, most often {quote(word)} ({percent(n, n_words)})"
     one_word_items = f"{amount(n_single, unit)} of one word ({percent(n_single, len(train))})"
     return [
         f"{kind}: {labels}",

@@ -10,10 +10,10 @@ from trials.tasks.task_corpus import read_corpus
 
 
 def dev_note(task: str, data: DataSpec, tolerance: float, n_seeds: int, held_out: float | None = None) -> str | None:
-    """What dev, or folds, and so many seeds cannot decide, if that is the tolerance, in points; what would, and what
-    holding out this share of train and dev together would change.
+    """What dev (or folds) and `n_seeds` seeds cannot decide, if it is the tolerance, in points; what could decide it;
+    and what holding out another share of train and dev would change.
     """
-    finest, what = resolved(task, data, n_seeds), unit_of(TASKS[task])
+    finest, what = resolvable_tolerance(task, data, n_seeds), unit_of(TASKS[task])
     if finest <= tolerance:
         return None
     from orchestrator.analysis import prospects  # loads scipy
@@ -38,7 +38,7 @@ def dev_note(task: str, data: DataSpec, tolerance: float, n_seeds: int, held_out
     )
 
 
-def resolved(task: str, data: DataSpec, n_seeds: int) -> float:
+def resolvable_tolerance(task: str, data: DataSpec, n_seeds: int) -> float:
     """The smallest tolerance, in points, that dev (or folds) and these seeds can decide (`analysis.prospects`)."""
     from orchestrator.analysis.prospects import decidable_tolerance, variances_of  # loads scipy
 

@@ -22,7 +22,7 @@ MOST_SINCE = 300  # points that are still checked after the first error, to repo
 
 
 def expand(sweep: SweepSpec, document: Document, lookup: Lookup) -> list[TrialSpec]:
-    """The distinct trials of a sweep, in order; for an adaptive search, those of random cells instead.
+    """The distinct trials of a sweep, in order. For an adaptive search they are those of random cells.
 
     Raises:
         ConfigError: all errors, each with file, line and key; `exit_code` is 3 if only files are at fault.
@@ -59,7 +59,7 @@ def expand(sweep: SweepSpec, document: Document, lookup: Lookup) -> list[TrialSp
 
 
 def declared_size(sweep: SweepSpec) -> tuple[int, int] | None:
-    """(settings, trials) as declared: no file is looked at, so two spellings of one setting count twice.
+    """(settings, trials) as declared. No file is read, so two spellings of one setting count twice.
 
     None where the settings depend on the layers of a model that is not on this machine.
     """
@@ -113,7 +113,7 @@ class PlacedError(DraftError):
 def _content(sweep: SweepSpec, point: Point) -> dict[str, Any]:
     """The content of a trial's draft."""
     content = copy.deepcopy(sweep.trial)
-    for key, value in point.dotted():
+    for key, value in point.dotted_settings():
         path = tuple(key.split("."))
         try:
             set_path(content, path, copy.deepcopy(value))

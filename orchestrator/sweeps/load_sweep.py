@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from orchestrator.config.command_line import configs_folder
 from orchestrator.config.yaml_document import Document, faults, first_problems
 from orchestrator.sweeps.expansion import expand
-from orchestrator.sweeps.named_paths import look_beside
+from orchestrator.sweeps.named_paths import resolve_beside_file
 from orchestrator.sweeps.sweep import SweepSpec, listed_word
 from trials.draft import Lookup, TrialDraft
 from trials.errors import ConfigError
@@ -39,7 +39,7 @@ def sweep_of_text(path: Path, text: str) -> tuple[SweepSpec, Document]:
 def declared_sweep(document: Document) -> SweepSpec:
     """The sweep that a document declares, with its plug-ins loaded and its paths found. Raises ConfigError."""
     _load_plugins(document)
-    look_beside(document)
+    resolve_beside_file(document)
     try:
         return SweepSpec.model_validate(document.content)
     except ValidationError as error:

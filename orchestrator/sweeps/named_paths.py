@@ -18,7 +18,7 @@ _NO_SETTINGS = {"trial", "space", "cases", "choice"}
 
 
 def each_path(value: Any, change: Callable[[str, KeyPath], str], keys: tuple[str, ...] = (), at: KeyPath = ()) -> Any:
-    """A sweep's content, or a part of it, with every word that may be a path as `change(word, key path)` has it.
+    """A sweep's content, or a part of it, in which `change(word, key path)` has replaced every word that may be a path.
 
     Args:
         keys: The words of the setting that the part is of, e.g. `("data", "folder")`.
@@ -32,12 +32,13 @@ def each_path(value: Any, change: Callable[[str, KeyPath], str], keys: tuple[str
     return change(value, at) if may_be_path else value
 
 
-def look_beside(document: Document) -> None:
-    """Let the relative paths of a document that exist beside its file mean these; options are of the working folder."""
+def resolve_beside_file(document: Document) -> None:
+    """Make relative paths that exist in the document's folder mean these files. Options mean the working folder."""
     folder = document.path.parent
 
     def beside(word: str, at: KeyPath) -> str:
-        if any(at[:length] in document.settings for length in range(1, len(at) + 1)) or existing(word, folder) is None:
+        is_option = any(at[:length] in document.settings for length in range(1, len(at) + 1))
+        if is_option or existing_path(word, folder) is None:
             return word
         path = Path(os.path.abspath(folder / Path(word).expanduser()))  # noqa: PTH100
         return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
@@ -48,7 +49,7 @@ def look_beside(document: Document) -> None:
                 document.content[key] = each_path(document.content[key], beside, at=(key,))
 
 
-def existing(word: str, folder: Path) -> Path | None:
+def existing_path(word: str, folder: Path) -> Path | None:
     """The path that a word names, absolute or from a folder; None if nothing exists there."""
     try:
         path = Path(os.path.abspath(folder / Path(word).expanduser()))  # noqa: PTH100  # a link keeps its own name
@@ -57,7 +58,7 @@ def existing(word: str, folder: Path) -> Path | None:
         return None
 
 
-def seen_from(word: str, folder: Path) -> str:
+def relative_word(word: str, folder: Path) -> str:
     """A path of the working folder as a file in `folder` names it."""
     path = Path(word).expanduser()
     return word if path.is_absolute() or folder == Path() else os.path.relpath(path, folder)

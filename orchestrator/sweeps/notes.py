@@ -31,7 +31,7 @@ def plan_notes(sweep: SweepSpec, ahead: Sequence[TrialSpec], lookup: Lookup) -> 
 
 def _of_corpora(sweep: SweepSpec, ahead: Sequence[TrialSpec]) -> Iterator[str]:
     """How they were read, what is in dev alone, what `max_length` cuts off, what dev and the seeds cannot decide."""
-    corpora = dict.fromkeys((spec.task, spec.data.under_seed(0)) for spec in ahead)  # of folds, those of the first seed
+    corpora = dict.fromkeys((spec.task, spec.data.for_seed(0)) for spec in ahead)  # of folds, those of the first seed
     for task, data in corpora:
         yield from (f"{data.name}: {note}" for note in reading_notes(task, data))
     for task, data in corpora:
@@ -62,6 +62,6 @@ def _of_models(ahead: Sequence[TrialSpec], lookup: Lookup) -> Iterator[str]:
         if is_causal(model):
             yield f"{model.name}: {CAUSAL}"
     for model, task, data, lowercase in dict.fromkeys(
-        (spec.model, spec.task, spec.data.under_seed(0), spec.lowercase) for spec in ahead
+        (spec.model, spec.task, spec.data.for_seed(0), spec.lowercase) for spec in ahead
     ):
         yield from (f"{model.name}: {note}" for note in check_fit(model, task, data, lowercase=lowercase))

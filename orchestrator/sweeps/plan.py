@@ -18,7 +18,7 @@ from orchestrator.sweeps.expansion import expand, layers_of, replicates
 from orchestrator.sweeps.notes import plan_notes
 from orchestrator.sweeps.plan_checks import check_search
 from orchestrator.sweeps.search_spec import GoalSpec
-from orchestrator.sweeps.space import again
+from orchestrator.sweeps.space import rebuild
 from orchestrator.sweeps.sweep import SweepSpec
 from trials.draft import Lookup
 from trials.prefix.rule import prefix_depth
@@ -57,22 +57,22 @@ class Plan:
     lookup: Lookup = field(default_factory=Lookup, repr=False)
 
     @property
-    def ahead(self) -> tuple[TrialSpec, ...]:
+    def workload(self) -> tuple[TrialSpec, ...]:
         """Trials to run, and stand-ins for those yet to be suggested, for estimates of the work."""
         return (*self.to_run, *self.stand_ins)
 
     @cached_property
     def has_models(self) -> bool:
-        """Whether its trials have several."""
+        """Whether its trials have several models."""
         return len({spec.model.name for spec in (*self.trials, *self.stand_ins)}) > 1
 
     def label(self, spec: TrialSpec) -> str:
-        """The name of a trial, after that of its model where the sweep has several."""
+        """The label of a trial, with its model in front where the sweep has several models."""
         return f"{spec.model.name.replace('/', '-')}_{spec.label}" if self.has_models else spec.label
 
     @property
     def runs_all(self) -> bool:
-        """Whether all of them will run, rather than at most these."""
+        """Whether all trials will run. In a search or with early stopping only some of them do."""
         sweep = self.sweep
         return sweep.schedule.kind == "none" and not sweep.chooses_depth
 
@@ -81,11 +81,11 @@ class Plan:
         """Whether results decide which of its trials run, and how far; one driver at a time decides."""
         return not self.runs_all or self.sweep.search.is_adaptive
 
-    def brought_up_to_date(self, store: ResultStore) -> Plan:
+    def without_completed(self, store: ResultStore) -> Plan:
         """The same plan without the trials completed meanwhile. Raises StoreError."""
         plan = _with_suggested(self, store) if self.sweep.search.is_adaptive else self
         done, attempts = store.completed_ids(), store.attempts()
-        to_run = tuple(as_neighbours(spec for spec in plan.trials if spec.trial_id not in done))
+        to_run = tuple(group_by_model(spec for spec in plan.trials if spec.trial_id not in done))
         steps = store.checkpoint_steps() if attempts else {}
         kept = {spec.trial_id: steps[spec.trial_id] for spec in to_run if steps.get(spec.trial_id)}
         return replace(
@@ -107,7 +107,7 @@ class Plan:
         """Cells of the sweep."""
         return len({spec.cell_id for spec in (*self.trials, *self.stand_ins)})
 
-    def declared(self) -> SweepPlan:
+    def stored_plan(self) -> SweepPlan:
         """The plan as it is stored."""
         return self.sweep_plan(self.trials, self.suggestions)
 
@@ -129,10 +129,10 @@ def make_plan(sweep: SweepSpec, document: Document, store: ResultStore, lookup: 
     check_search(sweep, expanded, document)
     is_adaptive = sweep.search.is_adaptive
     plan = Plan(sweep, str(document.path), () if is_adaptive else expanded, (), {}, lookup=lookup)
-    plan = replace(plan, stand_ins=expanded if is_adaptive else ()).brought_up_to_date(store)
+    plan = replace(plan, stand_ins=expanded if is_adaptive else ()).without_completed(store)
     pins = (f"{phrase}. Write it with the version to keep this one." for phrase in lookup.resolved.values())
-    changes = _change_notes(sweep.name, expanded, store) if plan.ahead and not is_adaptive else ()
-    notes = (*pins, *changes, *lookup.spellings, *plan_notes(sweep, plan.ahead, lookup))
+    changes = _change_notes(sweep.name, expanded, store) if plan.workload and not is_adaptive else ()
+    notes = (*pins, *changes, *lookup.spellings, *plan_notes(sweep, plan.workload, lookup))
     planned = _held_to_last(sweep, (*plan.trials, *plan.stand_ins), store)
     if planned is not None:
         goal = (sweep.goal or GoalSpec()).model_copy(update={"most_seeds": planned})
@@ -161,7 +161,7 @@ def _with_suggested(plan: Plan, store: ResultStore) -> Plan:
     sweep, by_id, n_layers = plan.sweep, dict[str, TrialSpec](), layers_of(plan.sweep, plan.lookup)
     suggestions = store.suggestions(sweep.name)
     for suggestion in suggestions:
-        point = again(sweep.space, suggestion.parameters, n_layers, lambda name, axis: None)
+        point = rebuild(sweep.space, suggestion.parameters, n_layers, lambda name, axis: None)
         if point is not None:
             by_id |= {spec.trial_id: spec for spec in replicates(sweep, point, plan.lookup)}
     assert sweep.search.cells is not None
@@ -173,7 +173,7 @@ def _with_suggested(plan: Plan, store: ResultStore) -> Plan:
     return replace(plan, trials=trials, stand_ins=stand_ins, suggestions=suggestions)
 
 
-def as_neighbours(specs: Iterable[TrialSpec]) -> list[TrialSpec]:
+def group_by_model(specs: Iterable[TrialSpec]) -> list[TrialSpec]:
     """Trials that share model and tokens next to each other, so that a worker reuses them; a block a seed within.
 
     Groups follow the order of the sweep. A block holds every setting once, so that a neighbour's load on the machine
@@ -211,7 +211,7 @@ def _held_to_last(sweep: SweepSpec, trials: Sequence[TrialSpec], store: ResultSt
         return None
     now, before = {spec.trial_id: spec for spec in trials}, dict(earlier.trials)
     declared = [now.get(trial_id) or checked_spec(spec, trial_id) for trial_id, spec in before.items()]
-    looks = earlier.asks.looks(_most_replicates(spec for spec in declared if isinstance(spec, TrialSpec)))
+    looks = earlier.decision_plan.looks(_most_replicates(spec for spec in declared if isinstance(spec, TrialSpec)))
     done = store.completed_ids() & now.keys() & before.keys()
     if _most_replicates(now[trial_id] for trial_id in done) < looks.first:
         return None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from orchestrator.analysis.cells import cell_specs, objective_group
 from orchestrator.config.yaml_document import Document, KeyPath
-from trials.errors import ConfigError, lacking, unknown
+from trials.errors import ConfigError, missing_package, unknown_name
 from trials.spec import TrialSpec
 from trials.tasks import TASKS
 
@@ -20,7 +20,7 @@ Problem = tuple[KeyPath, str]
 
 
 def check_search(sweep: SweepSpec, trials: Sequence[TrialSpec], document: Document) -> None:
-    """Validate a sweep with its trials; for an adaptive search, with samples of them. Raises ConfigError."""
+    """Validate a sweep with its trials (for an adaptive search, with samples of them). Raises ConfigError."""
     problems = [*_contradictions(sweep), *_objective(sweep, trials), *_ranks(sweep, trials), *_goal(sweep, trials)]
     problems += [*_pairs(sweep, trials), *_packages(sweep, trials)]
     if problems:
@@ -29,9 +29,9 @@ def check_search(sweep: SweepSpec, trials: Sequence[TrialSpec], document: Docume
 
 def _packages(sweep: SweepSpec, trials: Sequence[TrialSpec]) -> Iterator[Problem]:
     """A launch would find out after its Ray has started."""
-    if sweep.search.is_adaptive and (problem := lacking("optuna", "search", f"`search: {sweep.search.kind}`")):
+    if sweep.search.is_adaptive and (problem := missing_package("optuna", "search", f"`search: {sweep.search.kind}`")):
         yield ("search",), problem
-    if any(spec.lora for spec in trials) and (problem := lacking("peft", "lora", "`lora`")):
+    if any(spec.lora for spec in trials) and (problem := missing_package("peft", "lora", "`lora`")):
         yield ("trial", "lora"), problem
 
 
@@ -63,7 +63,7 @@ def _objective(sweep: SweepSpec, trials: Sequence[TrialSpec]) -> Iterator[Proble
     for task in sorted({spec.task for spec in trials}):
         allowed = ["score", *TASKS[task].metrics]
         if name not in allowed:
-            yield path, f"{unknown(name, allowed)} ({task} reports these.)"
+            yield path, f"{unknown_name(name, allowed)} ({task} reports these.)"
             return
 
 
@@ -112,7 +112,9 @@ def _goal(sweep: SweepSpec, trials: Sequence[TrialSpec]) -> Iterator[Problem]:
     n_cells = len({spec.cell_id for spec in trials})
     if not any(spec.freeze.is_baseline for spec in trials):
         yield path, "needs a baseline, but every cell freezes something. Add `none` to `freeze`."
-    elif len({spec.at_rate(1.0).baseline_id for spec in trials}) > 1 or n_cells > len({spec.freeze for spec in trials}):
+    elif len({spec.with_rate(1.0).baseline_id for spec in trials}) > 1 or n_cells > len(
+        {spec.freeze for spec in trials}
+    ):
         yield (
             path,
             (

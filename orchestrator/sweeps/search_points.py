@@ -25,12 +25,12 @@ def _grid(search: SearchSpec, space: Space, n_layers: Layers) -> Iterator[Point]
 
 def _random(search: SearchSpec, space: Space, n_layers: Layers) -> Iterator[Point]:
     assert search.cells is not None
-    take = at_random(np.random.default_rng(search.seed))
+    take = random_taker(np.random.default_rng(search.seed))
     for _ in range(search.cells * (REPEATS if search.is_adaptive else 1)):
         yield walk(space, take, n_layers)
 
 
-def at_random(rng: np.random.Generator) -> Taker:
+def random_taker(rng: np.random.Generator) -> Taker:
     """Takes every value with equal probability."""
 
     def take(name: str, axis: Axis) -> Taken:
@@ -38,7 +38,7 @@ def at_random(rng: np.random.Generator) -> Taker:
             index = int(rng.integers(len(axis.choice)))
             return index, axis.choice[index]
         if axis.int_uniform:
-            low, high = axis.whole
+            low, high = axis.whole_bounds
             return None, int(rng.integers(low, high, endpoint=True))
         if axis.log_uniform:
             return None, _between_logs(axis.log_uniform, lambda low, high: rng.uniform(low, high))

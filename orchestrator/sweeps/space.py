@@ -63,7 +63,7 @@ class Axis(Frozen):
             raise ValueError(f"{list(self.log_uniform)}: a logarithm needs bounds above 0")
 
     @property
-    def by_layers(self) -> bool:
+    def is_bounded_by_layers(self) -> bool:
         """Whether its upper bound is the model's number of layers."""
         return self.int_uniform is not None and self.int_uniform[1] == LAYERS
 
@@ -72,9 +72,9 @@ class Axis(Frozen):
         """Whether it has finitely many values, as a grid needs."""
         return self.choice is not None or self.int_uniform is not None
 
-    def within(self, n_layers: int) -> Axis:
+    def with_layers(self, n_layers: int) -> Axis:
         """The axis with `layers` replaced by a number. Raises ValueError if no value is left."""
-        if not self.by_layers:
+        if not self.is_bounded_by_layers:
             return self
         assert self.int_uniform
         low = self.int_uniform[0]
@@ -87,11 +87,11 @@ class Axis(Frozen):
         """Number of choices or integers, without nested axes."""
         if self.choice is not None:
             return len(self.choice)
-        low, high = self.whole
+        low, high = self.whole_bounds
         return high - low + 1
 
     @property
-    def whole(self) -> tuple[int, int]:
+    def whole_bounds(self) -> tuple[int, int]:
         """The integer bounds, once they are known."""
         assert self.int_uniform
         low, high = self.int_uniform
@@ -100,7 +100,7 @@ class Axis(Frozen):
 
     def value(self, index: int) -> Any:
         """The value at an index below `n_values`."""
-        return self.choice[index] if self.choice is not None else self.whole[0] + index
+        return self.choice[index] if self.choice is not None else self.whole_bounds[0] + index
 
 
 def axis_in(value: object) -> Axis | None:
@@ -158,8 +158,8 @@ class Point:
     settings: Settings
     parameters: dict[str, int | float]
 
-    def dotted(self) -> Iterator[tuple[str, Any]]:
-        """The dotted settings, including those of a case."""
+    def dotted_settings(self) -> Iterator[tuple[str, Any]]:
+        """The settings by dotted name, including those of a case."""
         for key, (_, value) in self.settings.items():
             yield from value.items() if key == CASES else [(key, value)]
 
@@ -185,7 +185,7 @@ class _Later:
 
 
 class _Walk:
-    """The state of one walk."""
+    """The values taken so far in one walk through a space."""
 
     def __init__(self, take: Taker) -> None:
         self._take = take
@@ -195,31 +195,31 @@ class _Walk:
         """A value with nested axes replaced by chosen values."""
         axis = axis_in(value)
         if axis is not None:
-            return self.taken(name, axis)[1]
+            return self.take_value(name, axis)[1]
         if isinstance(value, Mapping):
             return {key: self.value(f"{name}.{key}", inner) for key, inner in value.items()}
         return [self.value(f"{name}.{i}", inner) for i, inner in enumerate(value)] if isinstance(value, list) else value
 
-    def taken(self, name: str, axis: Axis) -> Taken:
+    def take_value(self, name: str, axis: Axis) -> Taken:
         """The value chosen for an axis, or a `_Later`."""
-        if axis.by_layers:
+        if axis.is_bounded_by_layers:
             return None, _Later(name, axis)
         index, value = self._take(name, axis)
         self.parameters[name] = value if index is None else index
         return index, value if index is None else self.value(f"{name}.{index}", value)
 
-    def later(self, value: Any, n_layers: Callable[[], int]) -> Any:
+    def replace_later(self, value: Any, n_layers: Callable[[], int]) -> Any:
         """A value with each `_Later` replaced; the axis name includes the layers, as they change its range."""
         if isinstance(value, _Later):
             n = n_layers()
             try:
-                axis = value.axis.within(n)
+                axis = value.axis.with_layers(n)
             except ValueError as error:
                 raise LayersError(value.name, f"{error}.") from error
-            return self.taken(f"{value.name}@{n}", axis)[1]
+            return self.take_value(f"{value.name}@{n}", axis)[1]
         if isinstance(value, dict):
-            return {key: self.later(inner, n_layers) for key, inner in value.items()}
-        return [self.later(inner, n_layers) for inner in value] if isinstance(value, list) else value
+            return {key: self.replace_later(inner, n_layers) for key, inner in value.items()}
+        return [self.replace_later(inner, n_layers) for inner in value] if isinstance(value, list) else value
 
 
 def walk(space: Space, take: Taker, n_layers: Callable[[Point], int]) -> Point:
@@ -233,13 +233,13 @@ def walk(space: Space, take: Taker, n_layers: Callable[[Point], int]) -> Point:
         LayersError: an axis has no value for that model.
     """
     walking = _Walk(take)
-    settings: Settings = {key: walking.taken(key, axis) for key, axis in space.items()}
+    settings: Settings = {key: walking.take_value(key, axis) for key, axis in space.items()}
     incomplete = Point({key: taken for key, taken in settings.items() if not _has_later(taken[1])}, {})
 
     def asked() -> int:
         return n_layers(incomplete)
 
-    complete = {key: (index, walking.later(value, asked)) for key, (index, value) in settings.items()}
+    complete = {key: (index, walking.replace_later(value, asked)) for key, (index, value) in settings.items()}
     return Point(complete, walking.parameters)
 
 
@@ -265,7 +265,7 @@ def grid(space: Space, n_layers: Callable[[Point], int]) -> Iterator[Point]:
         digits[-1][0] += 1
 
 
-def again(
+def rebuild(
     space: Space,
     parameters: Mapping[str, int | float],
     n_layers: Callable[[Point], int],
@@ -280,7 +280,7 @@ def again(
             if given not in range(len(axis.choice)):
                 raise LookupError(name)
             return int(given), axis.choice[int(given)]
-        low, high = axis.whole if axis.int_uniform else (axis.uniform or axis.log_uniform or (0.0, 0.0))
+        low, high = axis.whole_bounds if axis.int_uniform else (axis.uniform or axis.log_uniform or (0.0, 0.0))
         if not low <= given <= high:
             raise LookupError(name)
         return None, given
@@ -313,7 +313,7 @@ def continuous(space: Space) -> list[str]:
 
 def _n_inside(axis: Axis) -> int | None:
     if axis.choice is None:
-        return None if axis.by_layers or not axis.is_listed else axis.n_values
+        return None if axis.is_bounded_by_layers or not axis.is_listed else axis.n_values
     counts = [_n_of_value(choice) for choice in axis.choice]
     finite = [n for n in counts if n is not None]
     return sum(finite) if len(finite) == len(counts) else None

@@ -54,7 +54,7 @@ def _n_values(value: object) -> int:
 
 
 def listed_word(value: object) -> object:
-    """A bare word as a list of one."""
+    """A list of one for a bare word; any other value as it is."""
     return [value] if isinstance(value, str) else value
 
 

@@ -24,7 +24,7 @@ from orchestrator.store import ResultStore
 from tests.builders import make_record, make_spec
 from tests.loops import loop_of
 from tests.orchestrator.engines.courses import EXPECTED, Ending, course, ends_in
-from trials.cache.set_up_work import EVERY_S, SetUpWork, counted
+from trials.cache.set_up_work import EVERY_S, SetUpWork, count_progress
 from trials.record import EpochRecord, State
 from trials.spec import TrialSpec
 
@@ -69,7 +69,7 @@ def slow_set_up(store: ResultStore) -> Found:
     """One trial whose set-up takes seconds."""
 
     def records(spec: TrialSpec, config: dict[str, Any]) -> Iterator[EpochRecord]:
-        for _ in counted(range(SENTENCES), SetUpWork("encoding x train", SENTENCES, "sentences")):
+        for _ in count_progress(range(SENTENCES), SetUpWork("encoding x train", SENTENCES, "sentences")):
             time.sleep(EVERY_S / 4)
         yield make_record(last=True)
 

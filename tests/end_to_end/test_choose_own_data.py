@@ -50,7 +50,7 @@ def test_the_baseline_comes_first_then_a_curve_then_a_decision_or_what_it_takes(
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.output
     found: dict[str, Any] = json.loads(done.stdout)
-    labels = [next(iter(seeds.values())).freeze.label for seeds in Depths.of(asked("results")).freezes]
+    labels = [next(iter(seeds.values())).freeze.label for seeds in Depths.from_trials(asked("results")).freezes]
     curve, ended = {labels[i] for i in spread(len(labels))}, list(in_order_of_ending("results"))
     assert ended[:MIN_SEEDS] == [("none", seed) for seed in range(MIN_SEEDS)][: len(ended)]
     first = ended[MIN_SEEDS : MIN_SEEDS * (1 + len(curve))]  # as many as the machine had time for

@@ -255,7 +255,7 @@ def test_a_trial_whose_worker_goes_is_finished_by_another_with_the_same_rows(
     assert sorted(row["attempt"] for row in store.trials().to_pylist()) == [1, 2]
     permafrost("launch", "--sweep", "long.yaml", "--store", "alone", "--cluster", "inline", *one_seed)
     assert rows_without_times(store, "attempt") == rows_without_times(open_store(tmp_path / "alone"), "attempt")
-    assert store.storage.at("checkpoints").is_free()  # but for what a killed worker was writing
+    assert store.storage.subfolder("checkpoints").is_free()  # but for what a killed worker was writing
 
 
 @pytest.mark.cluster

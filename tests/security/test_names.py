@@ -15,7 +15,7 @@ from orchestrator.extras.store_care.check import check_store
 from orchestrator.storage.storage import FolderStorage
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.plans import SweepPlan
-from orchestrator.store.schema import stamped
+from orchestrator.store.schema import stamped_name
 from tests.builders import expanded, make_spec, write_sweep, write_treebank
 from tests.examples import each
 from tests.orchestrator.store.rows import prediction, trial
@@ -82,7 +82,7 @@ def test_a_plan_of_such_a_name_is_said_and_no_command_follows_it(
     (plan,) = (store.root / "sweeps" / "tiny").iterdir()
     forged = json.dumps(json.loads(plan.read_text()) | {"name": name, "source": name}).encode()
     plan.unlink()
-    (plan.parent / stamped("plan", 1, forged, "json")).write_bytes(forged)  # by its own digest, so that it is read
+    (plan.parent / stamped_name("plan", 1, forged, "json")).write_bytes(forged)  # by its own digest, so that it is read
     before = contents(tmp_path)
     status(store.address, as_json=True)
     assert json.loads(capsys.readouterr().out)["sweeps"] == []
@@ -98,7 +98,7 @@ def test_a_plan_of_such_a_name_is_said_and_no_command_follows_it(
 @pytest.mark.parametrize("name", ["../evil", "/evil", "..", "", "a/b", "a\0b"])
 def test_no_call_of_a_storage_follows_such_a_name(name: str, tmp_path: Path) -> None:
     storage = FolderStorage(tmp_path / "store")
-    for call in (storage.at, storage.exists, storage.open, storage.read, storage.delete):
+    for call in (storage.subfolder, storage.exists, storage.open, storage.read, storage.delete):
         with pytest.raises(StoreError, match="is not the plain name of a file"):
             call(name)
     for write in (storage.write, storage.create):

@@ -17,7 +17,7 @@ import torch
 from orchestrator.api.model_card import base_licence
 from orchestrator.config.yaml_document import Document
 from orchestrator.store import open_store
-from orchestrator.store.schema import SCHEMA_VERSION, VERSION_KEY, stamped
+from orchestrator.store.schema import SCHEMA_VERSION, VERSION_KEY, stamped_name
 from tests.examples import each
 from tests.orchestrator.store.rows import prediction, trial
 from tests.trials.conftest import save_tiny_model
@@ -121,7 +121,7 @@ def put_part(folder: Path, rows: pa.Table) -> None:
         part.unlink()
     pq.write_table(rows, sink := pa.BufferOutputStream())
     content = sink.getvalue().to_pybytes()
-    (folder / stamped("part", 1, content, "parquet")).write_bytes(content)
+    (folder / stamped_name("part", 1, content, "parquet")).write_bytes(content)
 
 
 @pytest.mark.parametrize("column", ["text", "label"])
@@ -241,7 +241,7 @@ def test_a_plan_of_more_bytes_than_any_has_is_left_out_unread(tmp_path: Path, ca
     store = open_store(tmp_path / "store", must_exist=False)
     store.append("trials", [trial("a")])
     (tmp_path / "store" / "sweeps" / "forged").mkdir(parents=True)
-    with (tmp_path / "store" / "sweeps" / "forged" / stamped("plan", 1, b"", "json")).open("wb") as file:
+    with (tmp_path / "store" / "sweeps" / "forged" / stamped_name("plan", 1, b"", "json")).open("wb") as file:
         file.truncate(100 << 30)
     assert store.sweeps() == []
     assert "larger than the 536,870,912 bytes that it may have" in caplog.text

@@ -30,8 +30,8 @@ from tests.dashboards.stores import Invented, specs, write_store
 from tests.examples import each, first
 from tests.orchestrator.store.rows import prediction, tag
 from tests.security.hostile_text import HOSTILE, has_control_character
-from trials.errors import MAX_QUOTED, quoted
-from trials.escaping import csv_cell, escaped, json_text, latex, latex_comment, markdown, web_address
+from trials.errors import MAX_QUOTED, quote
+from trials.escaping import csv_cell, escape_line, json_text, latex, latex_comment, markdown, web_address
 from trials.spec import DataSpec
 
 TEXT = st.text(max_size=30) | st.sampled_from(HOSTILE)
@@ -40,9 +40,9 @@ NAME = "".join(HOSTILE)
 
 @given(TEXT)
 def test_escaped_text_is_one_line_without_control_characters(text: str) -> None:
-    assert not has_control_character(escaped(text))
-    assert "\n" not in escaped(text)
-    assert escaped(escaped(text)) == escaped(text)
+    assert not has_control_character(escape_line(text))
+    assert "\n" not in escape_line(text)
+    assert escape_line(escape_line(text)) == escape_line(text)
 
 
 @given(TEXT)
@@ -54,8 +54,8 @@ def test_latex_has_no_active_character(text: str) -> None:
 
 @given(TEXT)
 def test_a_quotation_is_short(text: str) -> None:
-    assert len(quoted(text)) <= MAX_QUOTED + 5
-    assert len(quoted([text] * 9)) <= MAX_QUOTED + 5
+    assert len(quote(text)) <= MAX_QUOTED + 5
+    assert len(quote([text] * 9)) <= MAX_QUOTED + 5
 
 
 @each("value, cell", [
@@ -86,10 +86,10 @@ def test_a_name_is_escaped_where_it_enters_and_the_trial_stays_the_same() -> Non
     spec = make_spec()
     odd = spec.model_copy(update={"data": spec.data.model_copy(update={"name": NAME})})
     read = type(spec).model_validate_json(odd.model_dump_json())
-    assert read.data.name == escaped(NAME)
+    assert read.data.name == escape_line(NAME)
     assert read.trial_id == spec.trial_id
     assert not has_control_character(read.label)
-    assert DataSpec.model_validate(spec.data.model_dump() | {"source": NAME}).source == escaped(NAME)
+    assert DataSpec.model_validate(spec.data.model_dump() | {"source": NAME}).source == escape_line(NAME)
 
 
 @pytest.fixture(scope="module")

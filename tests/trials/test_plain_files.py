@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.examples import each
-from trials.outside.plain_files import NotPlainError, digest_of, opened, read_bytes, read_json, read_text, stamp_of
+from trials.outside.plain_files import NotPlainError, digest_of, open_plain, read_bytes, read_json, read_text, stamp_of
 
 READERS: list[Callable[..., Any]] = [read_bytes, read_text, read_json, digest_of]
 
@@ -36,7 +36,7 @@ def test_what_is_larger_than_it_may_be_is_refused_before_it_is_read(read: Callab
 def test_a_file_that_grows_while_it_is_read_is_not_read_in_part(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"abc")
-    with opened(path) as file, path.open("ab") as writer:
+    with open_plain(path) as file, path.open("ab") as writer:
         writer.write(b"d" * 9)
         writer.flush()
         assert file.read() == b"abc" + b"d" * 9

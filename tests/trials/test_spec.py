@@ -137,7 +137,7 @@ def test_the_same_trial_in_other_words_has_the_same_id(one: dict[str, Any], othe
 def test_the_fold_follows_from_the_seed_and_all_freezes_of_a_seed_share_it() -> None:
     data = FULL.data.model_copy(update={"folds": 5, "fold": 4})
     spec = TrialSpec.model_validate(FULL.model_dump() | {"data": data.model_dump(), "seed": 7})
-    assert (spec.data.fold, spec.with_seed(13).data.fold, spec.at_rate(1e-3).data.fold) == (2, 3, 2)
+    assert (spec.data.fold, spec.with_seed(13).data.fold, spec.with_rate(1e-3).data.fold) == (2, 3, 2)
     assert spec.with_seed(12).data.content() == spec.data.content() != spec.with_seed(13).data.content()
     assert spec.cell_id == spec.with_seed(13).cell_id != FULL.cell_id
     assert changed("data.fold") == FULL  # without folds there is none
@@ -229,7 +229,7 @@ def test_a_field_that_came_later_is_left_out_of_the_identity_where_it_changes_no
 
 
 OWN = st.none() | st.integers(0, 998)
-ALL = st.builds(Seeds.of, st.integers(0, 2**32 - 1), OWN, OWN)
+ALL = st.builds(Seeds.from_settings, st.integers(0, 2**32 - 1), OWN, OWN)
 
 
 @given(ALL)
@@ -237,16 +237,16 @@ def test_seeds_are_those_of_their_key_and_of_their_settings(seeds: Seeds) -> Non
     assert Seeds.from_key(seeds.key) == seeds
     assert seeds.key < 2**53  # exact as a float, in frames and in a browser
     values = seeds.settings
-    assert Seeds.of(values["seed"] or 0, values["init_seed"], values["order_seed"]) == seeds
+    assert Seeds.from_settings(values["seed"] or 0, values["init_seed"], values["order_seed"]) == seeds
 
 
 @each(
     "seeds, key, label",
     [
-        (Seeds.of(7), 7, "7"),
-        (Seeds.of(7, 7, 7), 7, "7"),
-        (Seeds.of(0, 1, 2), 10_000_001_002, "0, init 1, order 2"),
-        (Seeds.of(1234, order=5), 11_234_999_005, "1234, order 5"),
+        (Seeds.from_settings(7), 7, "7"),
+        (Seeds.from_settings(7, 7, 7), 7, "7"),
+        (Seeds.from_settings(0, 1, 2), 10_000_001_002, "0, init 1, order 2"),
+        (Seeds.from_settings(1234, order=5), 11_234_999_005, "1234, order 5"),
     ],
 )
 def test_a_key_is_the_seed_or_shows_the_three(seeds: Seeds, key: int, label: str) -> None:

@@ -23,12 +23,12 @@ from pathlib import Path
 import numpy as np
 
 from trials.cache.node_cache import existing_folder, fast_digest, node_folder, read_checked_json, write_json
-from trials.cache.set_up_work import SetUpWork, counted, note
+from trials.cache.set_up_work import SetUpWork, count_progress, note
 from trials.corpora.corpus import SPLITS, Item, document_indices
 from trials.errors import reason
 from trials.models.load import has_token_types, load_tokenizer
 from trials.outside.plain_files import Stamp, stamp_of
-from trials.sources.cache import cache_root, discard, locked
+from trials.sources.cache import cache_root, discard, file_lock
 from trials.spec import DataSpec, ModelSpec, TrialSpec
 from trials.tasks import TASKS
 from trials.tasks.task import Encoding, Example, Split, unit_of, unseen_labels
@@ -106,7 +106,7 @@ def _n_bytes(encoded: EncodedCorpus) -> int:
 
 def _write(folder: Path, encoded: EncodedCorpus) -> None:
     """Write all files, the description last: a folder without it is incomplete."""
-    with locked(folder / ".lock"):
+    with file_lock(folder / ".lock"):
         if _read(folder, say=lambda what: None) is not None:
             return
         for path in folder.iterdir():
@@ -141,7 +141,7 @@ def _read(folder: Path, say: Callable[[str], None] = note) -> EncodedCorpus | No
     """The corpus in a folder; None if it is incomplete, or not what was written."""
     try:
         meta = read_checked_json(folder / _META, folder.name)
-        arrays = {name: _mapped(folder, name, *expected) for name, expected in meta["files"].items()}
+        arrays = {name: _map(folder, name, *expected) for name, expected in meta["files"].items()}
     except FileNotFoundError as error:
         if error.filename == str(folder / _META):  # it is still being written
             return None
@@ -169,7 +169,7 @@ def _split(arrays: dict[str, np.ndarray], name: str) -> Split:
     return Split(examples, arrays.get(f"{name}.documents"))
 
 
-def _mapped(folder: Path, name: str, n_bytes: int, digest: int) -> np.ndarray:
+def _map(folder: Path, name: str, n_bytes: int, digest: int) -> np.ndarray:
     """An array on disk; mapped copy-on-write, as torch requires writable memory. Raises OSError, ValueError."""
     path = folder / f"{name}.npy"
     if stamp_of(path).n_bytes != n_bytes:
@@ -200,11 +200,11 @@ def _encode(
     """The corpus, and the stamps of the files that hold it."""
     key = token_key(task_name, data, model, max_length, lowercase)
     stamps = file_stamps(key)
-    encoded = cached_or_encoded(key, lambda: _tokenised(task_name, data, model, max_length, lowercase))
+    encoded = cached_or_encoded(key, lambda: _tokenise(task_name, data, model, max_length, lowercase))
     return encoded, stamps or file_stamps(key)
 
 
-def _tokenised(task_name: str, data: DataSpec, model: ModelSpec, max_length: int, lowercase: bool) -> EncodedCorpus:
+def _tokenise(task_name: str, data: DataSpec, model: ModelSpec, max_length: int, lowercase: bool) -> EncodedCorpus:
     corpus, task = read_corpus(task_name, data), TASKS[task_name]
     labels = task.label_names(corpus.train)
     extra = () if task.regression else unseen_labels([*corpus.dev, *corpus.test, *corpus.mismatched], labels)
@@ -215,7 +215,7 @@ def _tokenised(task_name: str, data: DataSpec, model: ModelSpec, max_length: int
         items: list[Item] = getattr(corpus, name)
         chunks = [items[start : start + CHUNK] for start in range(0, len(items), CHUNK)]
         work = SetUpWork(f"encoding {data.name} {name}", len(items), unit_of(task))
-        examples = (task.encode(chunk, names, len(labels), how) for chunk in counted(chunks, work, len))
+        examples = (task.encode(chunk, names, len(labels), how) for chunk in count_progress(chunks, work, len))
         documents = document_indices(items)
         return Split([*chain.from_iterable(examples)], None if documents is None else np.array(documents, np.int64))
 

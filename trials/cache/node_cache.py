@@ -20,10 +20,10 @@ from typing import Any
 import xxhash
 
 from trials.outside.plain_files import read_json
-from trials.sources.cache import cache_root, discard, locked
+from trials.sources.cache import cache_root, discard, file_lock
 
 BYTES_VARIABLE = "PERMAFROST_NODE_BYTES"
-MOST_BYTES = 32 << 30
+MOST_BYTES = 32 << 30  # bytes of a kind, unless `BYTES_VARIABLE` says otherwise
 
 
 def node_folder(kind: str, key: str, n_bytes: int) -> Path:
@@ -34,7 +34,7 @@ def node_folder(kind: str, key: str, n_bytes: int) -> Path:
     """
     root = cache_root() / kind
     folder = root / key
-    with locked(root / ".lock"):
+    with file_lock(root / ".lock"):
         if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
             discard(folder)
         _make_room(root, n_bytes, keep=folder)
@@ -50,7 +50,7 @@ def existing_folder(kind: str, key: str) -> Path | None:
 
 
 def fast_digest(content: bytes | memoryview, *place: object) -> int:
-    """The digest of a file's content, or of a part of it, at its place: any values that tell it from others."""
+    """The digest of a file's content, or of a part of it. `place` are values that distinguish it from other content."""
     return xxhash.xxh3_64_intdigest(content, seed=xxhash.xxh3_64_intdigest(repr(place).encode()))
 
 

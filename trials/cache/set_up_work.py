@@ -1,6 +1,6 @@
 """What a trial does before its first record, for whoever runs it to show.
 
-    with reported_to(show):
+    with report_to(show):
         record = next(records)      # calls show("encoding en_ewt train: 1,200 of 2,000 sentences") now and then
 
 Encoding a corpus and computing states of frozen layers take minutes on large data. A trial whose caches are warm
@@ -51,7 +51,7 @@ _reporting: ContextVar[tuple[Report, float] | None] = ContextVar("_reporting", d
 
 
 @contextmanager
-def reported_to(report: Report, every_s: float = EVERY_S) -> Iterator[None]:
+def report_to(report: Report, every_s: float = EVERY_S) -> Iterator[None]:
     """Call `report` with the work of trials that run inside the block, no more often than every `every_s` seconds."""
     token = _reporting.set((report, every_s))
     try:
@@ -68,8 +68,8 @@ def note(what: str) -> None:
         _log.warning("%s", what)
 
 
-def counted(items: Iterable[T], work: SetUpWork, size: Callable[[T], int] = lambda _: 1) -> Iterator[T]:
-    """The items, each of which counts as done when the next one is asked for; `size` is how much one counts."""
+def count_progress(items: Iterable[T], work: SetUpWork, size: Callable[[T], int] = lambda _: 1) -> Iterator[T]:
+    """The items; each counts as done when the next one is requested. `size` is how much an item counts."""
     reporting = _reporting.get()
     if reporting is None:
         yield from items

@@ -36,7 +36,7 @@ class BrokenLines:
         self.n = 0
 
     def add(self, error: DataError) -> None:
-        """Add an error, or all of those that another collection has raised."""
+        """Add an error, or all errors of another collection that was raised."""
         lines, n = (error.lines, error.n) if isinstance(error, BrokenLinesError) else ((str(error),), 1)
         self.lines += lines[: MOST - len(self.lines)]
         self.n += n

@@ -65,7 +65,7 @@ def are_several_tags(cell: str) -> bool:
 
 
 def meant_tag(tag: str) -> str | None:
-    """The span tag that a slip like `B_ORG`, `b-org` or `0` stands for; None if it stands for none."""
+    """The span tag that a slip such as `B_ORG`, `b-org` or `0` means; None if it is not a slip of a span tag."""
     if tag in ("0", "o", "\u041e"):  # zero, a small letter, a Cyrillic one
         return OUTSIDE
     match = _slip.fullmatch(tag)
@@ -97,7 +97,7 @@ class TagEvidence:
     n_tags: int
 
     @classmethod
-    def of(cls, tags: Mapping[str, int]) -> TagEvidence:
+    def from_counts(cls, tags: Mapping[str, int]) -> TagEvidence:
         """The evidence of a column, from how often each tag occurs."""
         spellings, total = spellings_of(tags), sum(tags.values()) or 1
         tags = {spellings.get(tag, tag): n for tag, n in tags.items()}
@@ -113,7 +113,7 @@ class TagEvidence:
 
     @property
     def unclear(self) -> bool:
-        """Whether they may be either: some tags of spans among others, or types without prefixes beside many an O."""
+        """Whether tags may be of spans or words: only some have prefixes, or several types occur with many an O."""
         mixed = self.has_prefixes and 1 - SPAN_SHARE < self.spans < SPAN_SHARE
         return mixed or (not self.has_prefixes and self.outside >= 0.5 and self.n_tags > 1)
 

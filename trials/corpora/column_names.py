@@ -45,7 +45,7 @@ def is_header(first: Sequence[str], rest: Sequence[Sequence[str]]) -> bool:
             or (below and all(map(is_number, below)) and not is_number(cell))
             or (below and printed_list(cell) is None and all(printed_list(each) is not None for each in below))
             or (are_classes(below) and all(len(c) <= LONGEST_CLASS for c in first))
-            or (len(tags) <= MOST_TAGS and tags.total() >= 2 * len(below) and TagEvidence.of(tags).are_spans
+            or (len(tags) <= MOST_TAGS and tags.total() >= 2 * len(below) and TagEvidence.from_counts(tags).are_spans
                 and {*cell.split(" ")}.isdisjoint(tags))
         ):  # fmt: skip
             return True

@@ -18,10 +18,10 @@ from trials.corpora.corpus import SPLITS
 from trials.corpora.layout import format_of
 from trials.corpora.recognisers import matches
 from trials.corpora.split_files import entries
-from trials.corpora.split_names import by_split, looks_like_split, split_named
+from trials.corpora.split_names import find_splits, looks_like_split, split_named
 from trials.corpora.table_rows import TABLES, first_rows, parquet_rows
 from trials.corpora.text_file import read_lines
-from trials.errors import DataError, quoted
+from trials.errors import DataError, quote
 
 UNLABELLED = ("unsup", "unsupervised", "unlabeled", "unlabelled")
 _FEWEST = 2  # classes, and texts of one, that make a folder of classes
@@ -65,7 +65,7 @@ def conversion_of(path: Path) -> Conversion | None:
 def _class_folders(folder: Path) -> Conversion | None:
     inside = [path for path in entries(folder) if path.is_dir() and not path.is_symlink()]
     splits, left_out = dict[str, dict[str, list[Path]]](), dict[str, int]()
-    marked = by_split(inside)
+    marked = find_splits(inside)
     for split, folders in marked.items():
         for path in folders:
             classes = _classes(path, left_out, f"{path.name}/")
@@ -110,7 +110,7 @@ def _classes(folder: Path, left_out: dict[str, int], before: str) -> dict[str, l
         return {}  # words with tags, in a folder for each source
     for name in classes:
         if not name.isprintable():
-            raise DataError(f"{folder}: the folder {quoted(name)} cannot name a class. Rename it.")
+            raise DataError(f"{folder}: the folder {quote(name)} cannot name a class. Rename it.")
     left_out |= others
     return classes
 
@@ -120,7 +120,7 @@ def _is_text(path: Path) -> bool:
 
 
 def _split_column(path: Path) -> Conversion | None:
-    """The rows of a table by the column whose every value is the name of a split, one of them train."""
+    """The rows of a table by split, if every value of one column is the name of a split and one of them is train."""
     try:
         formats = [each.reads for each in matches(path)] if path.suffix != ".parquet" else ["parquet"]
     except DataError:

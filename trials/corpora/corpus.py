@@ -204,7 +204,7 @@ def _with_held_out(corpus: Corpus, data: DataSpec, share: float) -> Corpus:
 
 
 def _with_fold(corpus: Corpus, data: DataSpec, n_folds: int) -> Corpus:
-    """The corpus with one fold of its train split as dev, and as much of the others as every fold leaves.
+    """The corpus with one fold of its train split as dev, and train cut to the size that is left with every fold.
 
     The folds are the same on every machine. Items of one document, and items of one text, are in one fold; the largest
     of these go first, each to the fold with the fewest items, and equally large ones in the order of a digest.
@@ -254,7 +254,7 @@ def _split(data: DataSpec, name: str) -> list[Item]:
 
 
 def document_indices(items: Iterable[Item]) -> tuple[int, ...] | None:
-    """The document of each item of a split, from 0 in the order in which they appear; None where none is known.
+    """The number of each item's document, from 0 in order of appearance; None if no document is known.
 
     An item whose document is not known, among others, is a document of its own. A split of one document shows nothing
     of how documents differ, so it has none.

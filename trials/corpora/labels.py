@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from trials.corpora.column_names import NO_PAIR, REJECTED
 from trials.corpora.corpus import SPLITS, Corpus, Item, Sentence, Text, labels_of
-from trials.errors import DataError, UnclearError, quoted, unknown
+from trials.errors import DataError, UnclearError, quote, unknown_name
 
 _NONE = ("", "-", "NA", "N/A", "n/a", "nan", "NaN", "NULL", "null", "None", "?", "-1", "-1.0", REJECTED)
 _RARE = 0.1  # of the train texts: more may be a class
@@ -41,7 +41,7 @@ class CleanCorpus:
     notes: tuple[str, ...]
 
 
-def cleaned(corpus: Corpus, name: str, *, regression: bool, label_none: str | None = None) -> CleanCorpus:
+def clean_labels(corpus: Corpus, name: str, *, regression: bool, label_none: str | None = None) -> CleanCorpus:
     """The corpus with labels as they are meant.
 
     Args:
@@ -60,14 +60,14 @@ def cleaned(corpus: Corpus, name: str, *, regression: bool, label_none: str | No
         spellings = _spellings(counts)
         _refuse_twins(name, counts, spellings)
         if spellings:
-            splits = {split: [_spelled(item, spellings) for item in items] for split, items in splits.items()}
+            splits = {split: [_spell(item, spellings) for item in items] for split, items in splits.items()}
             n = sum(counts[label] for label in spellings)
-            shown = ", ".join(f"{quoted(label)} as {quoted(read)}" for label, read in list(spellings.items())[:3])
+            shown = ", ".join(f"{quote(label)} as {quote(read)}" for label, read in list(spellings.items())[:3])
             notes.append(f"{n:,} labels are read in another spelling: {shown}{', ...' if len(spellings) > 3 else ''}.")
     train = Counter(item.label for item in splits["train"] if isinstance(item, Text))
     every = {item.label for items in splits.values() for item in items if isinstance(item, Text)}
     if label_none is not None and label_none not in {*every, NO_PAIR}:
-        raise DataError(f"{name}: label_none (--label-none): {unknown(label_none, sorted(every), in_file=True)}")
+        raise DataError(f"{name}: label_none (--label-none): {unknown_name(label_none, sorted(every), in_file=True)}")
     for none in sorted(every & {*_NONE, label_none}):
         is_asked = none and label_none is not None
         if none != label_none if is_asked else not _is_none(name, none, train, splits, regression=regression):
@@ -77,13 +77,13 @@ def cleaned(corpus: Corpus, name: str, *, regression: bool, label_none: str | No
         }
         sizes = {split: (len(items) - len(kept[split]), len(items)) for split, items in splits.items()}
         sizes_part = ", ".join(f"{n:,} of {total:,} in {split}" for split, (n, total) in sizes.items() if n)
-        shown = {"": "(empty)", REJECTED: REJECTED}.get(none, f"({quoted(none)})")
+        shown = {"": "(empty)", REJECTED: REJECTED}.get(none, f"({quote(none)})")
         notes.append(f"texts without a label {shown} are left out: {sizes_part}.")
         splits = kept
     return CleanCorpus(replace(corpus, **splits), tuple(notes))
 
 
-def _spelled(item: Item, spellings: Mapping[str, str]) -> Item:
+def _spell(item: Item, spellings: Mapping[str, str]) -> Item:
     if isinstance(item, Sentence):
         return item._replace(tags=tuple(spellings.get(tag, tag) for tag in item.tags))
     return item._replace(label=spellings.get(item.label, item.label))
@@ -134,7 +134,7 @@ def _is_word(label: str) -> bool:
 def _refuse_twins(name: str, counts: Mapping[str, int], spellings: Mapping[str, str]) -> None:
     spelled = {spellings.get(label, label): n for label, n in counts.items()}
     for twins in _twins(spelled):
-        listed = " and ".join(f"{quoted(label)} ({spelled[label]:,})" for label in twins)
+        listed = " and ".join(f"{quote(label)} ({spelled[label]:,})" for label in twins)
         raise DataError(
             f"{name}: are the labels {listed} one or two? Only capitals tell them apart. Write one like the other, or "
             "give them different names."
@@ -144,7 +144,7 @@ def _refuse_twins(name: str, counts: Mapping[str, int], spellings: Mapping[str, 
 def _is_none(
     name: str, label: str, train: Mapping[str, int], splits: Mapping[str, Sequence[Item]], *, regression: bool
 ) -> bool:
-    """Whether a label means that there is none. Raises UnclearError: it cannot be told."""
+    """Whether a label means that an item has no label. Raises UnclearError if the data do not tell."""
     others = {other for other in train if other not in _NONE or other == "-1" != label}
     share = train.get(label, 0) / (sum(train.values()) or 1)
     if label in ("", REJECTED) or regression:
@@ -161,12 +161,12 @@ def _is_none(
         codes = label.isalpha() and all(other.isupper() and len(other) == len(label) for other in others)
         is_clear = is_rare and len(others) > 1 and not codes  # NA is a country beside DE and FR
     if not is_clear:
-        listed = ", ".join(quoted(other) for other in sorted(others)[:5])
+        listed = ", ".join(quote(other) for other in sorted(others)[:5])
         left = {split: {*map(labels_of, items)} - {(label,)} for split, items in splits.items()}
         reads = len(left["train"]) > 1 and all(left[split] for split, items in splits.items() if items)
         ways = [*([{"label_none": label}] if reads else []), {"label_none": NO_PAIR}]
         raise UnclearError(
-            f"{name}: is the label {quoted(label)} beside {listed} a class, or is it none? {share:.0%} of the train "
+            f"{name}: is the label {quote(label)} beside {listed} a class, or is it none? {share:.0%} of the train "
             f"texts have it. With `label_none: {NO_PAIR}` it is a class.",
             ways if is_rare else ways[::-1],
         )

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from trials.corpora.corpus import CORPUS_FORMATS, labels_of
-from trials.corpora.recognisers import matches, recognised
+from trials.corpora.recognisers import matches, recognise
 from trials.corpora.split_names import split_of_suffix
 from trials.corpora.text_file import read_lines, refuse_binary
-from trials.errors import ConfigError, DataError, UnclearError, beginning, quoted
+from trials.errors import ConfigError, DataError, UnclearError, excerpt, quote
 from trials.plugins.registry import Registry
 from trials.spec import Columns, Files
 
@@ -83,7 +83,7 @@ def layout_of(
     *,
     looks_for_pair: bool = False,
 ) -> Layout:
-    """How some files are read.
+    """The format and the columns in which the files of a corpus are read.
 
     Args:
         files: Those of the train split, which decide.
@@ -135,7 +135,7 @@ def _is_readable(path: str) -> bool:
 def _format(path: Path, by_suffix: str, given: Columns | None, task: Columns | None) -> tuple[str, list[str]]:
     """The format that a file's content shows, or else the one that its suffix names."""
     asks_texts = any(columns is not None and columns.text not in (None, "text") for columns in (given, task))
-    found = recognised(path)
+    found = recognise(path)
     if found is None:
         if suffix_of(path) in _OPEN and not split_of_suffix(path.name) and len(read_lines(path)) >= _FEW:
             raise unclear_format(path)
@@ -152,7 +152,7 @@ def unclear_format(path: Path) -> UnclearError:
     several = [each.name for each in matches(path)]
     is_what = f"may be {' or '.join(several)}" if several else "is in no format that is recognised"
     lines = [line for line in read_lines(path) if line.strip()]
-    shown = "; ".join(quoted(beginning(line)) for line in lines[:2])
+    shown = "; ".join(quote(excerpt(line)) for line in lines[:2])
     tried = [{"format": name} for name in CORPUS_FORMATS if _reads(path, name)]
     way_out = "" if tried else (
         " Write a row per text with its label as CSV or JSON lines, or a word and its tag on each line."

@@ -81,7 +81,7 @@ class Sample:
 
     @cached_property
     def objects(self) -> list[dict[str, Any]]:
-        """The first JSON objects of the file, be it one value or JSON lines; empty if it is neither."""
+        """The first JSON objects of the file, whether it is one value or JSON lines; empty if it is neither."""
         if self.array is not None:
             return self.array
         found = list[Any]()
@@ -99,7 +99,7 @@ class Sample:
         return _share(map(shows, self.inside))
 
     def column(self, at: int) -> list[str]:
-        """The cells of one tab-separated column, from the lines of the usual width."""
+        """The cells of one tab-separated column, in the lines that have the most frequent number of columns."""
         return [row[at] for row in self.tabs if len(row) == self.width]
 
 
@@ -174,7 +174,7 @@ def _has_a_word_a_line(sample: Sample) -> bool:
     if sample.path.suffix in (".csv", ".jsonl") and not any("\t" in line for line in sample.inside[:20]):
         return False
     columns = [[row[i] for row in rows if len(row) == width] for i in range(width)]
-    has_spans = any(TagEvidence.of(Counter(column)).are_spans for column in columns)
+    has_spans = any(TagEvidence.from_counts(Counter(column)).are_spans for column in columns)
     are_words = sample.first()[0] not in "{[" and 2 * len({*columns[0]}) <= len(rows)  # words repeat, texts do not
     come_again = are_words and _are_classes(columns[-1])
     return _is_broken_into_sentences(sample, _LONGEST_BLOCK) or has_spans or come_again
@@ -189,7 +189,7 @@ def _spans_at(sample: Sample) -> int | None:
     """The index of the tab-separated column that holds tags of spans, one in each cell; None if there is none."""
     columns = {i: sample.column(i) for i in range(sample.width)}
     alone = {i: cells for i, cells in columns.items() if 2 * sum(map(are_several_tags, cells)) <= len(cells)}
-    return next((i for i, cells in alone.items() if TagEvidence.of(Counter(cells)).are_spans), None)
+    return next((i for i, cells in alone.items() if TagEvidence.from_counts(Counter(cells)).are_spans), None)
 
 
 def _is_broken_into_sentences(sample: Sample, most: int) -> bool:
@@ -199,7 +199,7 @@ def _is_broken_into_sentences(sample: Sample, most: int) -> bool:
 
 
 def _is_a_table(sample: Sample) -> bool:
-    """Whether the file is a TSV table: its header names texts, its cells are several words, or texts beside classes."""
+    """Whether the file is a TSV table: its header names texts, cells hold several words, or texts and classes."""
     if sample.width < 2 or sample.is_conllu:
         return False
     rows = [row for row in sample.tabs if len(row) == sample.width]
@@ -316,7 +316,7 @@ RECOGNISERS = (
 )  # fmt: skip
 
 
-def recognised(path: Path) -> Recogniser | None:
+def recognise(path: Path) -> Recogniser | None:
     """The one format whose evidence a text file shows; None if none or several fit. Raises DataError: it is refused."""
     found = matches(path)
     if len(found) != 1:
@@ -328,7 +328,7 @@ def recognised(path: Path) -> Recogniser | None:
 
 
 def matches(path: Path) -> Sequence[Recogniser]:
-    """The recognisers whose evidence a file shows: those of refused formats, or if there are none, the others."""
+    """The recognisers whose evidence a file shows: those of refused formats if any fits, else the others."""
     return _matches(path, path.stat().st_mtime_ns, path.stat().st_size)
 
 

@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 from trials.corpora.broken_lines import BrokenLines
 from trials.corpora.cell_evidence import OUTSIDE, Tag, meant_tag, parse_tag, spellings_of
 from trials.corpora.corpus import Sentence
-from trials.errors import DataError, quoted
+from trials.errors import DataError, quote
 from trials.spec import Scheme
 
 Written = Literal["iob1", "iob2", "bioes", "io"]
@@ -67,15 +67,15 @@ class SchemeReading:
 
 
 def read_scheme(sentences: Sequence[Sentence], scheme: Scheme) -> SchemeReading:
-    """How the tags of the sentences of one file or split are written. Raises as `to_iob2`, but for broken rules."""
-    sentences, spellings = _respelled(sentences)
+    """How the tags of the sentences of one file or split are written. Raises as `to_iob2`, except for broken rules."""
+    sentences, spellings = _respell(sentences)
     parts, pairs = _parts(sentences, scheme), Counter(chain.from_iterable(map(_pairs, sentences)))
     written = _detect(parts, pairs) if scheme == "auto" else scheme
     faults = _faults(written, parts, pairs)
     return SchemeReading(
         written,
         sum(pairs[pair] for pair in faults),
-        next((where for where, _ in _broken(sentences, faults)), ""),
+        next((where for where, _ in _broken_rules(sentences, faults)), ""),
         min(spellings.items(), key=lambda pair: (pair[1] == OUTSIDE, pair), default=None),
     )
 
@@ -92,13 +92,13 @@ def to_iob2(sentences: Sequence[Sentence], scheme: Scheme) -> list[Sentence]:
         BrokenLinesError: tags are neither `O` nor a prefix and a type, or violate a scheme that was given; names the
             word's place and the tag of each.
     """
-    sentences, _ = _respelled(sentences)
+    sentences, _ = _respell(sentences)
     parts = _parts(sentences, scheme)
     pairs = Counter(chain.from_iterable(map(_pairs, sentences)))
     if scheme != "auto":
         broken = BrokenLines()
         way_out = f"Fix the tag, or leave out `scheme`, which is `{scheme}`, to have it read as conlleval does."
-        for where, rule in _broken(sentences, _faults(scheme, parts, pairs)):
+        for where, rule in _broken_rules(sentences, _faults(scheme, parts, pairs)):
             broken.add(DataError(f"{where}, which {rule}. {way_out}"))
         broken.raise_if_any()
     rewritten = {(first, tag): _iob2(parts[first], parts[tag]) for first, tag in pairs}
@@ -110,7 +110,7 @@ def _pairs(sentence: Sentence) -> Iterator[tuple[str, str]]:
     return pairwise((OUTSIDE, *sentence.tags, OUTSIDE))
 
 
-def _respelled(sentences: Sequence[Sentence]) -> tuple[Sequence[Sentence], dict[str, str]]:
+def _respell(sentences: Sequence[Sentence]) -> tuple[Sequence[Sentence], dict[str, str]]:
     spellings = spellings_of(tag for sentence in sentences for tag in sentence.tags)
     if not spellings:
         return sentences, {}
@@ -186,7 +186,7 @@ def _refuse_bad_tags(sentences: Sequence[Sentence], bad: set[str]) -> None:
     broken.raise_if_any()
 
 
-def _broken(sentences: Sequence[Sentence], faults: Faults) -> Iterator[tuple[str, str]]:
+def _broken_rules(sentences: Sequence[Sentence], faults: Faults) -> Iterator[tuple[str, str]]:
     """Place, word and tag of each broken rule, and the rule."""
     if not faults:
         return
@@ -199,6 +199,6 @@ def _broken(sentences: Sequence[Sentence], faults: Faults) -> Iterator[tuple[str
 
 def _where(number: int, sentence: Sentence, i: int) -> str:
     """The place of a word and its tag: its own line, where each word has one."""
-    place, form = sentence.place_of(i) or f"sentence {number}", quoted(sentence.forms[i])
+    place, form = sentence.place_of(i) or f"sentence {number}", quote(sentence.forms[i])
     word = form if sentence.word_lines else f"word {i + 1}, {form},"
-    return f"{place}: {word} has the tag {quoted(sentence.tags[i])}"
+    return f"{place}: {word} has the tag {quote(sentence.tags[i])}"

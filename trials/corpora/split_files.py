@@ -9,8 +9,15 @@ from pathlib import Path
 
 from trials.corpora.corpus import SPLITS
 from trials.corpora.layout import FORMATS, MORE_FORMATS, suffix_of, unclear_format
-from trials.corpora.recognisers import Recogniser, matches, recognised
-from trials.corpora.split_names import SPLIT_WORDS, Splits, by_split, looks_like_split, missing_shards, split_of_suffix
+from trials.corpora.recognisers import Recogniser, matches, recognise
+from trials.corpora.split_names import (
+    SPLIT_WORDS,
+    Splits,
+    find_splits,
+    looks_like_split,
+    missing_shards,
+    split_of_suffix,
+)
 from trials.corpora.text_file import BINARY, read_lines, refuse_binary
 from trials.errors import DataError, NoDevSplitError
 from trials.spec import Files
@@ -27,12 +34,12 @@ _annotations = re.compile(r"ann|gold|label|tags|xml", re.IGNORECASE)  # in the n
 
 
 def files_in(folder: Path) -> list[Path]:
-    """The files of a folder whose suffix is that of a corpus format, by name. Raises DataError."""
+    """The files of a folder that have the suffix of a corpus format, sorted by name. Raises DataError."""
     inside = plain_files(folder)
     files = [path for path in inside if suffix_of(path) in FORMATS]
-    if not by_split(files)["train"]:
+    if not find_splits(files)["train"]:
         more = [path for path in inside if suffix_of(path) in MORE_FORMATS or split_of_suffix(path.name)]
-        files = sorted([*files, *more]) if not by_split(more)["train"] else more
+        files = sorted([*files, *more]) if not find_splits(more)["train"] else more
     for path in files:
         if path.is_symlink() and not _is_inside(path, folder):
             raise DataError(
@@ -49,12 +56,12 @@ def _is_inside(path: Path, folder: Path) -> bool:
         return False
 
 
-def in_folder(folder: Path, *, needs_dev: bool) -> Splits:
-    """The files of a folder by split: one each, or the shards of one; test is optional. Without a dev split one file
-    may be all there is. Raises DataError.
+def splits_of_folder(folder: Path, *, needs_dev: bool) -> Splits:
+    """The files of a folder by split: one file each, or the shards of one; test is optional. If no dev split is needed,
+    a single file may be the whole corpus. Raises DataError.
     """
     files = files_in(folder)
-    splits = by_split(files)
+    splits = find_splits(files)
     if (folder / "dataset_dict.json").is_file() or (folder / "dataset_info.json").is_file():
         raise DataError(
             f"{folder}: is what `datasets` writes with `save_to_disk`. Write each split as Parquet instead: "
@@ -63,11 +70,11 @@ def in_folder(folder: Path, *, needs_dev: bool) -> Splits:
     if not any(splits.values()):
         _refuse_missing_shards(files)
     are_parts = all(_part.match(path.name) for path in files)  # of Spark's
-    if not needs_dev and (len(files) == 1 or (files and are_parts)) and not any(by_split(_data(folder)).values()):
+    if not needs_dev and (len(files) == 1 or (files and are_parts)) and not any(find_splits(_data(folder)).values()):
         return Splits(tuple(map(str, files)), ())
     _refuse_standoff(plain_files(folder), splits["train"], folder / "train.tsv")
     if not splits["train"]:
-        if (inner := {split: found or splits[split] for split, found in in_split_folders(folder).items()})["train"]:
+        if (inner := {split: found or splits[split] for split, found in split_folders(folder).items()})["train"]:
             if needs_dev and not inner["dev"]:
                 raise NoDevSplitError(
                     f"{folder}: has no dev split. Let a share of train serve as dev: `held_out: 0.1`."
@@ -76,10 +83,10 @@ def in_folder(folder: Path, *, needs_dev: bool) -> Splits:
         _refuse_outer_folder(folder)
         _refuse_binary(folder)
         _refuse_annotation_folders(folder)
-    train = _only(folder, "train", splits["train"])
-    dev = _only(folder, "dev", splits["dev"]) if needs_dev or splits["dev"] else ()
+    train = _one_split(folder, "train", splits["train"])
+    dev = _one_split(folder, "dev", splits["dev"]) if needs_dev or splits["dev"] else ()
     test, mismatched = (
-        _only(folder, split, splits[split]) if splits[split] else () for split in ("test", "mismatched")
+        _one_split(folder, split, splits[split]) if splits[split] else () for split in ("test", "mismatched")
     )
     return Splits(train, dev, test, mismatched)
 
@@ -113,7 +120,7 @@ def corpora_inside(folder: Path) -> list[Path]:
     for path in _folders(folder):
         if not path.is_symlink() and found[-1:] != [path] and {*path.parents}.isdisjoint(found):
             is_saved = (path / "dataset_dict.json").is_file()
-            found += [path] if is_saved or by_split(_data(path))["train"] or in_split_folders(path)["train"] else []
+            found += [path] if is_saved or find_splits(_data(path))["train"] or split_folders(path)["train"] else []
     return found
 
 
@@ -172,14 +179,14 @@ def _refuse_missing_shards(paths: Sequence[Path]) -> None:
         )
 
 
-def in_split_folders(folder: Path) -> dict[str, list[Path]]:
-    """The files of each split that has a folder of its own; none where these hold folders of classes.
+def split_folders(folder: Path) -> dict[str, list[Path]]:
+    """The files of each split that has its own folder; empty if these are folders of classes.
 
     Raises:
         DataError: Annotations are beside the texts, in files of their own; or a split has too many files.
     """
     found = {split: list[Path]() for split in SPLITS}
-    for split, folders in by_split([path for path in entries(folder) if path.is_dir()]).items():
+    for split, folders in find_splits([path for path in entries(folder) if path.is_dir()]).items():
         for path in folders[:1] if len(folders) == 1 else ():
             inside = plain_files(path)
             found[split] = [file for file in inside if suffix_of(file) in FORMATS | MORE_FORMATS]
@@ -259,14 +266,14 @@ def _are_labels_of(labels: Sequence[str], texts: Sequence[str]) -> bool:
 def _refuse_binary(folder: Path) -> None:
     """Raise DataError where the train split, or all there is, is in a file that is not read, with how it could be."""
     files = _data(folder)
-    for path in by_split(files)["train"] or files[: len(files) == 1]:
+    for path in find_splits(files)["train"] or files[: len(files) == 1]:
         refuse_binary(path)
-        if (found := recognised(path)) is not None:  # else it is refused by its own name
+        if (found := recognise(path)) is not None:  # else it is refused by its own name
             raise DataError(
                 f"{path}: looks like {found.name} ({found.shown_by}), and its name does not say so. Give it another "
                 f"suffix, or say `format: {found.reads}` and name the files: --format {found.reads} --train FILE."
             )
-    if len(train := by_split(files)["train"]) == 1:
+    if len(train := find_splits(files)["train"]) == 1:
         raise unclear_format(train[0])
     _refuse_class_files(folder, files, "train")
 
@@ -280,7 +287,7 @@ def _folders(folder: Path, depth: int = 3) -> list[Path]:
     return [*inside, *deeper][:_MOST_FOLDERS]
 
 
-def _only(folder: Path, split: str, paths: Sequence[Path]) -> Files:
+def _one_split(folder: Path, split: str, paths: Sequence[Path]) -> Files:
     if len(paths) > 1 and missing_shards(paths) is None:
         content = {path: {*_lines(path)} for path in paths}
         whole = [

@@ -52,38 +52,38 @@ def split_named(word: str) -> str | None:
 
 
 def looks_like_split(name: str) -> bool:
-    """Whether any word of a name marks a split, or a part of one does."""
-    return any(word in _ALL or _double.fullmatch(word) for word in words_of(name)) or bool(_joined(name))
+    """Whether a word of a name, or a part of a word, marks a split."""
+    return any(word in _ALL or _double.fullmatch(word) for word in words_of(name)) or bool(_join(name))
 
 
-def by_split(files: Sequence[Path]) -> dict[str, list[Path]]:
+def find_splits(files: Sequence[Path]) -> dict[str, list[Path]]:
     """Those of some files whose name has the word of a split, by split; with the words of two (`train_dev`) they are of
     train where nothing else is, and of none otherwise.
     """
     double = [path for path in files if len({_ALL[word] for word in words_of(path.name) if word in _ALL}) > 1]
     if double:
-        others = by_split([path for path in files if path not in double])
+        others = find_splits([path for path in files if path not in double])
         return others if others["train"] else others | {"train": [p for p in double if "train" in words_of(p.name)]}
     mismatched = [path for path in files if "mismatched" in words_of(path.name)]
     rest = [path for path in files if path not in mismatched]
     splits: dict[str, list[Path]] = {}
     for split, ranks in SPLIT_WORDS.items():
         marked = ([p for p in rest if any(word in words_of(p.name) for word in rank)] for rank in ranks)
-        splits[split] = next(filter(None, marked), [p for p in rest if not _joined(p.name).isdisjoint(ranks[0])])
+        splits[split] = next(filter(None, marked), [p for p in rest if not _join(p.name).isdisjoint(ranks[0])])
     splits["mismatched"] = [
         p for p in mismatched if any(w in words_of(p.name) for rank in SPLIT_WORDS["dev"] for w in rank)
     ]
     return splits
 
 
-def _joined(name: str) -> set[str]:
+def _join(name: str) -> set[str]:
     parts = {part.lower() for how in _parts_of_words for part in how.findall(name)}
     return {match[1] for match in map(_JOINED.fullmatch, parts) if match}
 
 
 def missing_shards(files: Sequence[Path]) -> list[str] | None:
-    """The names of the shards that some of one file lack, by their count, or by a gap in the numbers of splits or
-    parts; empty where these are all of one, None where they are no shards of one.
+    """The names of shards that are missing from a set of files, by the count in their names or by a gap in their
+    numbers; empty if the set is complete, None if the files are not shards of one split.
     """
     shards = [match for path in files if (match := _SHARD.fullmatch(path.name))]
     if len(shards) != len(files) or len({(match[1], match[3], match[4]) for match in shards}) != 1:

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from trials.corpora.cell_evidence import is_number
 from trials.corpora.text_file import check_fits, read_lines, refuse_other_content
 from trials.errors import DataError
-from trials.outside.plain_files import MOST_CONTENT, opened, read_bytes
+from trials.outside.plain_files import MOST_CONTENT, open_plain, read_bytes
 
 csv.field_size_limit(sys.maxsize)  # cells of any length
 
@@ -82,12 +82,12 @@ def _cell(delimiter: str, escape: str | None) -> str:
 
 
 def _pairs_quotes(text: str, delimiter: str, escape: str | None = None) -> bool:
-    """Whether each quote is the end of a cell, or inside of one as it must be written there."""
+    """Whether every quote ends a cell, or is escaped as it must be inside one."""
     return re.fullmatch(rf"(?>{_cell(delimiter, escape)}[{re.escape(delimiter)}\n])*+", text, re.DOTALL) is not None
 
 
 def _needs_quotes(text: str, escape: str | None) -> bool:
-    """Whether each quoted cell of a TSV has to be, or every one is that is no number: so its writer quotes."""
+    """Whether the quotes of a TSV file are syntax: each quoted cell needs them, or all cells but numbers have them."""
     cells = [match[0] for match in re.finditer(_cell("\t", escape) + r"(?=[\t\n])", text, re.DOTALL) if match[0]]
     quoted = [cell for cell in cells if cell[0] == '"']
     numbers = sum(cell[0] != '"' and is_number(cell) for cell in cells)
@@ -181,7 +181,7 @@ def _rows_of(names: Iterable[str], columns: Iterable[Iterable[Any]]) -> list[dic
 
 
 def _are_items(column: Sequence[Any]) -> bool:
-    """Whether a list holds sentences or texts, not the words of one sentence."""
+    """Whether a list holds sentences or texts, rather than the words of one sentence."""
     return any(isinstance(cell, list) or " " in str(cell) for cell in column)
 
 
@@ -190,7 +190,7 @@ def _are(kind: type, values: object) -> bool:
 
 
 def flat(row: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A row with what its objects hold by path, such as data.text, beside them."""
+    """A row in which the values of nested objects also stand under their path, such as data.text."""
     if not any(isinstance(value, dict) for value in row.values()):
         return row
     found = dict(row)
@@ -201,20 +201,20 @@ def flat(row: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def parquet_rows(path: Path, names: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
-    """The rows, with all columns or some of them; classes by the names that the schema has. Raises DataError."""
+    """The rows with all columns or the given ones; classes have the names of the schema. Raises DataError."""
     import pyarrow as pa  # takes half a second, which a plan of other files need not wait for
     import pyarrow.parquet as pq
 
     n_bytes = 0
     try:
-        with opened(path, MOST_CONTENT) as raw, pq.ParquetFile(raw) as file:
+        with open_plain(path, MOST_CONTENT) as raw, pq.ParquetFile(raw) as file:
             there, classes = file.schema_arrow.names, _class_names(file.schema_arrow.metadata or {})
             some = names and [*dict.fromkeys(name if name in there else name.split(".")[0] for name in names)]
             for batch in file.iter_batches(PARQUET_ROWS, columns=some, use_threads=False):
                 n_bytes += batch.nbytes
                 check_fits(path, n_bytes)
                 for row in batch.to_pylist():
-                    yield row | {key: _named(row[key], names_of) for key, names_of in classes.items() if key in row}
+                    yield row | {key: _by_names(row[key], names_of) for key, names_of in classes.items() if key in row}
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror or error}).") from error
     except (pa.ArrowException, UnicodeDecodeError) as error:
@@ -234,9 +234,9 @@ def _class_names(metadata: Mapping[bytes, bytes]) -> dict[str, Sequence[str]]:
     return names
 
 
-def _named(value: Any, names: Sequence[str]) -> Any:
+def _by_names(value: Any, names: Sequence[str]) -> Any:
     if isinstance(value, list):
-        return [_named(each, names) for each in value]
+        return [_by_names(each, names) for each in value]
     is_id = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < len(names)
     return names[value] if is_id else value
 

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from trials.errors import DataError
-from trials.escaping import composed
+from trials.escaping import compose
 from trials.outside.plain_files import MOST_CONTENT, read_bytes, stamp_of
 
 # Reading takes up to this many bytes for each byte of text: its lines, and words and tags as objects (measured: 4 to
@@ -53,7 +53,7 @@ def free_bytes() -> int:
 
 
 def check_fits(path: Path, n_bytes: int) -> None:
-    """Raise DataError if so many bytes of a file's content do not fit in memory."""
+    """Raise DataError if `n_bytes` of a file's content do not fit in memory."""
     if n_bytes > (most := free_bytes() // BYTES_PER_BYTE):
         raise DataError(
             f"{path}: it has {n_bytes:,} bytes, more than the {most:,} that fit in this machine's free memory "
@@ -71,14 +71,14 @@ def read_lines(path: Path) -> list[str]:
         DataError: the file cannot be read or unpacked, does not fit in memory, or is not UTF-8 text; names the line
             where there is one.
     """
-    text = composed(_decoded(path, _unpacked(path)).removeprefix("\ufeff"))
+    text = compose(_decode(path, _unpack(path)).removeprefix("\ufeff"))
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     if not lines[-1]:  # nothing follows the end of the last line
         lines.pop()
     return lines
 
 
-def _unpacked(path: Path) -> bytes:
+def _unpack(path: Path) -> bytes:
     try:
         check_fits(path, stamp_of(path).n_bytes)
         data = read_bytes(path, MOST_CONTENT)
@@ -122,7 +122,7 @@ def refuse_other_content(path: Path, first: bytes) -> None:
             )
 
 
-def _decoded(path: Path, data: bytes) -> str:
+def _decode(path: Path, data: bytes) -> str:
     refuse_other_content(path, data)
     try:
         text = data.decode("utf-8")
@@ -147,7 +147,7 @@ def _how_to_convert(path: Path, data: bytes) -> str:
 
 
 def encoding_of(data: bytes) -> str | None:
-    """The encoding, other than UTF-8, in which bytes are words of one script; None where none is or nobody can say.
+    """The encoding, other than UTF-8, in which these bytes are words of one script; None if none or several fit.
 
     East Asian encodings are known by the characters that are common in their languages, others by words that are of one
     script and have capitals only where words have them.
@@ -181,7 +181,7 @@ def _has_usual_case(word: str) -> bool:
 
 
 def _is_led_by(encoding: str, first: int, last: int) -> Callable[[str], bool]:
-    """Whether the first byte of a character is one of punctuation, or of those of the commonest characters."""
+    """Whether the first byte of a character is one of punctuation or of the most common characters."""
 
     def is_common(char: str) -> bool:
         code = char.encode(encoding, "ignore")

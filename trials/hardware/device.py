@@ -39,7 +39,7 @@ def start_device(device: torch.device) -> torch.device:
 
 
 def device_for(gpus: float) -> torch.device:
-    """The device of a trial that was given so many GPUs: the first of them, or the CPU, whatever its process can see.
+    """The device of a trial with `gpus` GPUs: the first of these, or the CPU for 0 even if its process sees a GPU.
 
     Raises:
         NoDeviceError: torch cannot use the GPU that it was given.
@@ -136,8 +136,8 @@ class PeakMemory:
 
 
 def reserved_peak() -> int | None:
-    """The most that torch held of this process's GPU since `PeakMemory` was made: beside what was allocated, the
-    allocator's cached blocks and the private pools of CUDA graphs; None if CUDA was not used.
+    """The most GPU memory that torch reserved for this process since `PeakMemory` was made, in bytes: allocated memory,
+    cached blocks and the private pools of CUDA graphs. None if CUDA was not used.
     """
     return torch.cuda.max_memory_reserved() if torch.cuda.is_initialized() else None
 
@@ -154,7 +154,7 @@ def _reset_resident_peak() -> bool:
 class EnergyMeter:
     """Measures joules between `start` and `stop` by the counter of a GPU's board; None where they are unknown.
 
-    The counter includes everything that runs on the board, idle power too; for a shared GPU see `EpochRecord.placed`.
+    The counter includes everything that runs on the board, idle power too; shared: `EpochRecord.with_placement`.
     Volta or newer has one (NVIDIA's NVML API reference, `nvmlDeviceGetTotalEnergyConsumption`). It is updated every 20
     to 100 ms (PETSc's manual on `PetscLogGpuEnergyMeter`), so shorter intervals are inaccurate.
 
@@ -167,7 +167,7 @@ class EnergyMeter:
         self._start_j: float | None = None
 
     @classmethod
-    def of(cls, device: torch.device) -> EnergyMeter:
+    def for_device(cls, device: torch.device) -> EnergyMeter:
         """The meter of a device; it measures None without a readable counter."""
         is_gpu = device.type == "cuda" and torch.version.hip is None
         return cls(board_counter(str(torch.cuda.get_device_properties(device).uuid)) if is_gpu else None)

@@ -85,11 +85,13 @@ def _quotas(proc: Path) -> Iterator[float]:
         kind, *_, options = mounted.split()
         path = own.get("") if kind == "cgroup2" else own.get("cpu") if "cpu" in options.split(",") else None
         if kind in ("cgroup", "cgroup2") and path is not None:
-            yield from (_quota(cgroup) for cgroup in _between(Path(folder), PurePosixPath(path), PurePosixPath(root)))
+            yield from (
+                _quota(cgroup) for cgroup in _folders_between(Path(folder), PurePosixPath(path), PurePosixPath(root))
+            )
 
 
-def _between(mounted: Path, path: PurePosixPath, root: PurePosixPath) -> Iterator[Path]:
-    """The folders from a mounted cgroup down to the process's own; a container may see its path as that of its host."""
+def _folders_between(mounted: Path, path: PurePosixPath, root: PurePosixPath) -> Iterator[Path]:
+    """The folders from a mounted cgroup down to the process's own. A container may see its path as the host's."""
     inside = path.relative_to(root) if path.is_relative_to(root) and ".." not in path.parts else PurePosixPath()
     yield mounted
     yield from (mounted.joinpath(*inside.parts[: n + 1]) for n in range(len(inside.parts)))
@@ -258,7 +260,7 @@ _shown_before: list[str | None] = []
 
 
 @contextmanager
-def shown_gpus(gpus: Sequence[Gpu]) -> Iterator[None]:
+def show_gpus(gpus: Sequence[Gpu]) -> Iterator[None]:
     """Processes that start in the block see these GPUs only, and so does this one if it has not used CUDA before."""
     _shown_before.append(os.environ.get(VISIBLE))
     os.environ[VISIBLE] = ",".join(gpu.place for gpu in gpus)

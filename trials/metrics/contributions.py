@@ -52,10 +52,10 @@ def pseudo_values(statistics: Floats, score: Score) -> Floats:
     """
     values = np.asarray(statistics, dtype=np.float64)
     total = values.sum(axis=1, keepdims=True)  # (seeds, 1, *statistics)
-    return from_left_out(score(total), score(total - values))
+    return jackknife(score(total), score(total - values))
 
 
-def from_left_out(whole: Floats, left_out: Floats) -> Floats:
+def jackknife(whole: Floats, left_out: Floats) -> Floats:
     """Pseudo-values from the score `whole` (..., 1) and the scores without each sentence (..., sentences).
 
     Raises:
@@ -91,7 +91,7 @@ def count_items(labels: Ids, example: Ids, n_examples: int, n_labels: int) -> Fl
     return counts
 
 
-def counted(counts: Floats, score: Score) -> Floats:
+def pseudo_values_of(counts: Floats, score: Score) -> Floats:
     """Pseudo-values (examples,) of one trial's counts (examples, 3, labels)."""
     values: Floats = pseudo_values(counts[None], score)[0]
     return values
@@ -104,7 +104,7 @@ def micro_f1(sums: Floats) -> Floats:
 
 
 def micro_share(row: int, sums: Floats) -> Floats:
-    """Correct items over all items of one row of counts (..., 3, labels): recall of row 0, precision of row 1."""
+    """Correct items over all items of one row of counts (..., 3, labels): recall for row 0, precision for row 1."""
     return share(sums[..., 2, :].sum(axis=-1), sums[..., row, :].sum(axis=-1))
 
 
@@ -124,7 +124,7 @@ def macro_f1(sums: Floats) -> Floats:
 
 
 def label_f1(label: int) -> Score:
-    """F1 of one label of counts (..., 3, labels), as GLUE's F1 is; 0 where it does not occur."""
+    """F1 of one label from counts (..., 3, labels), defined as in GLUE; 0 where the label does not occur."""
     return lambda sums: micro_f1(sums[..., label : label + 1])
 
 
@@ -186,7 +186,7 @@ def spearman_values(gold: Floats, predicted: Floats) -> Floats:
         a, b = ((r - (r > r[which, None]) - 0.5 * (r == r[which, None])) * kept for r in of_both)
         left_out[which] = _correlation(np.full(len(which), n - 1.0), *_sums(a, b))
     whole = _correlation(np.array([float(n)]), *_sums(*(r[None, :] for r in of_both)))
-    return from_left_out(whole, left_out)
+    return jackknife(whole, left_out)
 
 
 def _sums(a: Floats, b: Floats) -> tuple[Floats, Floats, Floats, Floats, Floats]:

@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from trials.metrics.contributions import from_left_out
+from trials.metrics.contributions import jackknife
 from trials.plugins.registry import NOT_LOADED, Registry
 
 Output = Literal["tags", "spans", "classes", "binary", "numbers"]
@@ -99,10 +99,10 @@ class TaskMetric:
             starts = starts[split.starts != start]
             rest = replace(split, gold=split.gold[keep], predicted=split.predicted[keep], starts=starts)
             left_out.append(self.function(rest))
-        return from_left_out(np.array([self.function(split)]), np.array(left_out))
+        return jackknife(np.array([self.function(split)]), np.array(left_out))
 
     def as_score(self, value: float) -> float:
-        """The value as a score, of which the largest selects the best epoch."""
+        """The value as a score: larger is better, so errors are negated."""
         return value if self.higher_is_better else -value
 
 
@@ -116,7 +116,7 @@ def register(metric: TaskMetric) -> TaskMetric:
 
 
 def metric_label(name: str) -> str:
-    """The label of a metric; of one whose plug-in is not loaded, the name in words."""
+    """The label of a metric; if its plug-in is not loaded, its name in words."""
     metric, label = METRICS.get(name), name.replace("_", " ")
     if metric is not None:
         return metric.label

@@ -15,11 +15,11 @@ from trials.metrics.contributions import (
     Floats,
     Ids,
     Score,
-    counted,
     label_counts,
     macro_f1,
     micro_f1,
     pearson_statistics,
+    pseudo_values_of,
     ranks,
 )
 from trials.metrics.metric import Group, Output, PredictedSplit, TaskMetric, register
@@ -65,7 +65,7 @@ def _register(
             frozenset(outputs),
             lambda split: float(score(split)(counts(split).sum(axis=0))),
             lowest=lowest,
-            contributions=lambda split: counted(counts(split), score(split)),
+            contributions=lambda split: pseudo_values_of(counts(split), score(split)),
         )
     )
 
@@ -108,7 +108,7 @@ for _name, (_about, _score) in _SPAN_SCORES.items():
 def pearson(gold: Floats, predicted: Floats) -> float:
     """Pearson correlation of finite numbers (texts,), -1 to 1; 0 if one side is constant."""
     assert gold.shape == predicted.shape
-    a, b = _centred(gold), _centred(predicted)
+    a, b = _centre(gold), _centre(predicted)
     spread = float(np.linalg.norm(a) * np.linalg.norm(b))
     return float(np.clip(np.dot(a, b) / spread, -1, 1)) if spread else 0.0
 
@@ -118,8 +118,8 @@ def spearman(gold: Floats, predicted: Floats) -> float:
     return pearson(ranks(gold), ranks(predicted))
 
 
-def _centred(values: Floats) -> Floats:
-    """(values,) differences from the mean, scaled to at most 1 so that no square of one overflows or vanishes."""
+def _centre(values: Floats) -> Floats:
+    """(values,) differences from the mean, scaled to at most 1 so that their squares neither overflow nor vanish."""
     values = np.asarray(values, dtype=np.float64)
     if len(values) == 0 or (values == values[0]).all():  # a rounded mean would leave the constant a spread
         return np.zeros_like(values)
@@ -142,7 +142,9 @@ register(
     TaskMetric(
         "pearson", "Pearson correlation", "Pearson's correlation.", "correlation", frozenset({"numbers"}),
         lambda split: pearson(split.gold, split.predicted), lowest=-1.0,
-        contributions=lambda split: counted(pearson_statistics(split.gold, split.predicted), contributions.pearson),
+        contributions=lambda split: pseudo_values_of(
+            pearson_statistics(split.gold, split.predicted), contributions.pearson
+        ),
     )
 )  # fmt: skip
 register(

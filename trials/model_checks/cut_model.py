@@ -64,7 +64,7 @@ def _difference(loaded: LoadedModel, spec: ModelSpec, depth: int) -> float:
 
 
 def _batch(model: Any) -> tuple[torch.Tensor, torch.Tensor]:
-    """Ids and mask, (2, subwords), of which the second is padded."""
+    """Ids and mask (2, subwords); the second sentence is padded."""
     n_ids, pad = model.get_input_embeddings().num_embeddings, model.config.pad_token_id or 0
     ids = torch.randint(n_ids, (len(LENGTHS), max(LENGTHS)), generator=torch.Generator().manual_seed(0))
     ids[ids == pad] = (pad + 1) % n_ids

@@ -19,7 +19,7 @@ from torch.nn.functional import cross_entropy
 from transformers import PreTrainedTokenizerBase
 
 from trials.corpora.corpus import Item, Sentence, Text
-from trials.errors import ModelError, quoted, reason
+from trials.errors import ModelError, quote, reason
 from trials.models.family import Head, ModelFamily, Parts, pool_at_last_subword
 from trials.models.load import (
     family_of,
@@ -42,7 +42,7 @@ N_LABELS = 3
 MAX_LENGTH = 24  # subwords of the short items
 LONGEST = 512  # of the long items; positions of encoders that count them in a table
 LABELS = ("A", "B", "C")
-LAYERS = 2
+LAYERS = 2  # of the small copy: one to freeze and one to train
 HEADS = 2
 EXPERTS = 16
 VOCABULARY = 64
@@ -145,7 +145,7 @@ def _refuse_unread(spec: ModelSpec, model: Any, unread: Iterable[str]) -> None:
     kind = getattr(model.config, "position_embedding_type", None)
     has_relative = any("distance_embedding" in name for name, _ in model.named_parameters())
     if not inside and isinstance(kind, str) and kind.startswith("relative") and not has_relative:
-        asks = f"config.json: position_embedding_type: {quoted(kind)} asks for {_MEANT['distance_embedding']}"
+        asks = f"config.json: position_embedding_type: {quote(kind)} asks for {_MEANT['distance_embedding']}"
         raise ModelError(f"{spec.path}: {asks}.")
     if inside:
         meant = next((text for part, text in _MEANT.items() if part in inside[0].lower()), "another architecture's")

@@ -47,13 +47,13 @@ def start_at(model: Any, family: ModelFamily, layer: int) -> Callable[[], None]:
     def restore() -> None:
         base.config = config
         for path, module in before.items():
-            _put(base, path, module)
+            _replace(base, path, module)
 
     return restore
 
 
 def section(base: Any, family: ModelFamily, start: int, stop: int) -> nn.Module:
-    """The encoder from layer `start` up to, not including, `stop`, sharing the weights; from 0 it takes `input_ids`.
+    """The encoder's layers `start` to `stop` - 1, with shared weights. From layer 0 on it takes `input_ids`.
 
     Its output is that of the last of these layers.
     """
@@ -63,7 +63,7 @@ def section(base: Any, family: ModelFamily, start: int, stop: int) -> nn.Module:
         twin.pooler = None
     _cut(twin, family, start, stop)
     for path in family.after:
-        _put(twin, path, nn.Identity())
+        _replace(twin, path, nn.Identity())
     twin.eval()
     part: nn.Module = twin
     return part
@@ -73,26 +73,26 @@ def _cut(base: Any, family: ModelFamily, start: int, stop: int | None) -> None:
     layers = list(base.get_submodule(family.stack))[start:stop]
     if not layers and family.needs_a_layer:
         layers = [_Through()]
-    _put(base, family.stack, nn.ModuleList(layers))
+    _replace(base, family.stack, nn.ModuleList(layers))
     if isinstance(getattr(base.config, "layer_types", None), list):  # what each layer attends to, by index in the list
         base.config = copy.copy(base.config)
         base.config.__dict__["layer_types"] = base.config.layer_types[start:stop]  # its setter wants one for each layer
     for path in family.beside_first if start or stop == 0 else ():
-        _put(base, path, None)
+        _replace(base, path, None)
     if start == 0:
         return
     first, *others = (path for path in family.embeddings if _has(base, path))
-    _put(base, first, _Given())
+    _replace(base, first, _Given())
     tables = (nn.Embedding, _AddsNothing)  # the latter if it was cut before
     for path in others:
-        _put(base, path, _AddsNothing() if isinstance(base.get_submodule(path), tables) else nn.Identity())
+        _replace(base, path, _AddsNothing() if isinstance(base.get_submodule(path), tables) else nn.Identity())
 
 
 def _has(base: Any, path: str) -> bool:
     return any(name == path for name, _ in base.named_modules())
 
 
-def _put(base: Any, path: str, module: nn.Module | None) -> None:
+def _replace(base: Any, path: str, module: nn.Module | None) -> None:
     parent, _, child = path.rpartition(".")
     holder = base.get_submodule(parent)
     if child in holder._modules:

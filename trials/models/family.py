@@ -91,9 +91,9 @@ class ModelFamily:
         """The embeddings and the layers of a model without its head."""
         # A parameter of the encoder itself, such as LayoutLMv3's class token, is part of its input.
         own = list(base.parameters(recurse=False))
-        embeddings = _together([*_named(base, self.embeddings), *_named(base, self.shared)], own)
+        embeddings = _together([*_modules_at(base, self.embeddings), *_modules_at(base, self.shared)], own)
         layers = list(base.get_submodule(self.stack))
-        layers[0] = _together([layers[0], *_named(base, self.beside_first)])
+        layers[0] = _together([layers[0], *_modules_at(base, self.beside_first)])
         return embeddings, layers
 
     def parts(self, model: Any) -> Parts:
@@ -102,7 +102,7 @@ class ModelFamily:
         embeddings, layers = self.encoder(base)
         inside = {id(p) for module in (embeddings, *layers) for p in module.parameters()}
         rest = (m for m in model.modules() if any(id(p) not in inside for p in m.parameters(recurse=False)))
-        return Parts(embeddings, tuple(layers), tuple(rest), tuple(_named(base, self.computed)))
+        return Parts(embeddings, tuple(layers), tuple(rest), tuple(_modules_at(base, self.computed)))
 
 
 def is_norm(module: nn.Module) -> bool:
@@ -110,14 +110,14 @@ def is_norm(module: nn.Module) -> bool:
     return type(module).__name__.endswith("Norm")
 
 
-def _named(base: Any, paths: tuple[str, ...]) -> list[nn.Module]:
-    """The modules of these paths that the model has."""
+def _modules_at(base: Any, paths: tuple[str, ...]) -> list[nn.Module]:
+    """The modules at these paths, as far as the model has them."""
     modules = dict(base.named_modules())
     return [modules[path] for path in paths if modules.get(path) is not None]
 
 
 def _together(modules: list[nn.Module], parameters: Sequence[nn.Parameter] = ()) -> nn.Module:
-    """One module that holds all of these; itself, if it is only one."""
+    """One module that holds all of these; if there is only one, that module."""
     if len(modules) == 1 and not parameters:
         return modules[0]
     from torch import nn  # a plan reads this module without torch

@@ -15,14 +15,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from trials.errors import ModelError, quoted
+from trials.errors import ModelError, quote
 from trials.outside.plain_files import (
     MOST_CONTENT,
     MOST_TEXT,
     MOST_VOCABULARY,
     Stamp,
     digest_of,
-    opened,
+    open_plain,
     read_json,
     stamp_of,
 )
@@ -148,7 +148,7 @@ def shards(folder: Path) -> list[str]:
     for name in names:
         if not is_shard(name):
             raise ModelError(
-                f"{folder / INDEX}: {quoted(name)} is not a weights file in this folder. Use another model."
+                f"{folder / INDEX}: {quote(name)} is not a weights file in this folder. Use another model."
             )
     lost = [name for name in names if not (folder / name).is_file()]
     if len(lost) == len(names) and (folder / WEIGHTS).is_file():  # the index is stale, and no library asks it
@@ -223,7 +223,7 @@ def check_plain(folder: Path) -> None:
 
 def _check_header(path: Path, n_bytes: int) -> None:
     """Raise ModelError unless the header of safetensors, whose length comes first, is of bounded size and inside."""
-    with opened(path, MOST_CONTENT) as file:
+    with open_plain(path, MOST_CONTENT) as file:
         length = int.from_bytes(file.read(8), "little")
     if not 2 <= length <= min(MOST_TEXT, n_bytes - 8):
         what = f"{length:,} bytes in a file of {n_bytes:,}, and may have {MOST_TEXT:,}"

@@ -43,7 +43,7 @@ class Spans:
     positions: torch.Tensor
 
     @classmethod
-    def of(cls, lengths: tuple[int, ...], first_position: int) -> Spans:
+    def from_lengths(cls, lengths: tuple[int, ...], first_position: int) -> Spans:
         """`first_position` is the position id of a sentence's first subword."""
         positions = np.concatenate([np.arange(first_position, first_position + n) for n in lengths])
         return cls(lengths, torch.from_numpy(positions[None]))
@@ -105,7 +105,7 @@ def _gives_padded_logits(model: Any, first_position: int, *, pooled: bool) -> bo
     pad_id = model.config.pad_token_id
     few = torch.tensor([i for i in range(9) if i != pad_id])
     ids = [few[torch.arange(n) % len(few)] for n in lengths]
-    spans, was_training = Spans.of(lengths, first_position), model.training
+    spans, was_training = Spans.from_lengths(lengths, first_position), model.training
     model.eval()
     try:
         padded_ids = pad_sequence(ids, batch_first=True, padding_value=pad_id or 0)
@@ -199,18 +199,18 @@ def _mask(*args: Any, **kwargs: Any) -> torch.Tensor | None:
     return mask
 
 
-def _padded(row: torch.Tensor) -> torch.Tensor:
+def _pad(row: torch.Tensor) -> torch.Tensor:
     """(1, subwords, width) of a row to (sentences, longest, width), with zeros at the ends."""
     return pad_sequence(row[0].split(_current[-1].lengths), batch_first=True)
 
 
 def _padded_output(module: nn.Module, args: Any, output: Any) -> None:
     if _current:
-        output.last_hidden_state = _padded(output.last_hidden_state)
+        output.last_hidden_state = _pad(output.last_hidden_state)
 
 
 def _padded_input(module: nn.Module, args: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
-    return (_padded(args[0]), *args[1:]) if _current else args
+    return (_pad(args[0]), *args[1:]) if _current else args
 
 
 AttentionInterface.register(NAME, attend)

@@ -76,5 +76,5 @@ def _linear(a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor | None = None) 
 
 
 def _missing(size: int) -> int:
-    """By how much a size falls short of the next one in use; there are eight of them up to each power of two."""
+    """By how much a size falls short of the next padded size; there are eight of these up to each power of two."""
     return -size % max(LEAST_STEP, 1 << max(size.bit_length() - 4, 0))

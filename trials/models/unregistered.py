@@ -15,7 +15,7 @@ from transformers import (
     AutoModelForTokenClassification,
 )
 
-from trials.errors import ModelError, quoted, reason, unknown
+from trials.errors import ModelError, quote, reason, unknown_name
 from trials.models.family import MODEL_FAMILIES, ModelFamily, is_norm
 
 Paths = tuple[str, ...]
@@ -32,11 +32,13 @@ def generic_family(folder: Path, config: dict[str, Any]) -> ModelFamily:
     name = str(config.get("model_type", ""))
     if name not in CONFIG_MAPPING and config.get("auto_map"):
         raise ModelError(
-            f"{folder / 'config.json'}: model_type: {quoted(name)} is an architecture of code that came with the model "
+            f"{folder / 'config.json'}: model_type: {quote(name)} is an architecture of code that came with the model "
             "(auto_map), which is never run here. Use a model whose architecture transformers knows."
         )
     if name not in CONFIG_MAPPING:
-        raise ModelError(f"{folder / 'config.json'}: model_type: {unknown(name, MODEL_FAMILIES)} Use another model.")
+        raise ModelError(
+            f"{folder / 'config.json'}: model_type: {unknown_name(name, MODEL_FAMILIES)} Use another model."
+        )
     if not any(CONFIG_MAPPING[name] in heads for heads in HEADS):
         raise ModelError(
             f"{folder}: transformers has no head for tagging or classifying text with {name!r}. Use another model."

@@ -87,7 +87,7 @@ def stamp_of(path: Path | str, most: int = MOST_CONTENT) -> Stamp:
 
 
 @contextmanager
-def opened(path: Path | str, most: int = MOST_TEXT) -> Iterator[io.BufferedReader]:
+def open_plain(path: Path | str, most: int = MOST_TEXT) -> Iterator[io.BufferedReader]:
     """A plain file, open for reading. Raises as `stamp_of` does, and NotPlainError: its content is elsewhere."""
     stamp_of(path, most)  # before it is opened, as opening a device may already do something
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
@@ -103,11 +103,11 @@ def opened(path: Path | str, most: int = MOST_TEXT) -> Iterator[io.BufferedReade
 
 def read_bytes(path: Path | str, most: int = MOST_TEXT) -> bytes:
     """The content of a plain file. Raises as `stamp_of` does."""
-    with opened(path, most) as file:
+    with open_plain(path, most) as file:
         n_bytes = os.fstat(file.fileno()).st_size
         content = file.read(n_bytes + 1)
     if len(content) != n_bytes:
-        raise _changing(path)
+        raise _changing_error(path)
     return content
 
 
@@ -135,7 +135,7 @@ def digest_of(path: Path | str, most: int = MOST_CONTENT) -> bytes:
     before, digest = _digests.get(str(path), (None, b""))
     if before == stamp:
         return digest
-    with opened(path, most) as file:
+    with open_plain(path, most) as file:
         whole = hashlib.sha256()
         while piece := file.read(_PIECE):
             whole.update(piece)
@@ -143,7 +143,7 @@ def digest_of(path: Path | str, most: int = MOST_CONTENT) -> bytes:
                 progress.get()("read", Path(path).name, file.tell(), stamp.n_bytes)
         digest = whole.digest()
         if stamp_of(path, most) != stamp or _stamp(path, os.fstat(file.fileno()), most) != stamp:
-            raise _changing(path)
+            raise _changing_error(path)
     if stamp.is_settled(began_ns):
         _digests[str(path)] = stamp, digest
     return digest
@@ -159,5 +159,5 @@ def _stamp(path: Path | str, status: os.stat_result, most: int) -> Stamp:
     return Stamp(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
-def _changing(path: Path | str) -> NotPlainError:
+def _changing_error(path: Path | str) -> NotPlainError:
     return NotPlainError(path, "changing while it is read", errno.EBUSY)

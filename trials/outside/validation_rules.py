@@ -60,7 +60,7 @@ def rule_of(error: Mapping[str, Any]) -> str:
     return _ONE.sub(r"\1", rule.format(**context) if "{" in rule else rule)
 
 
-def together(rules: Iterable[str]) -> str:
-    """The rules of which a value must keep one: `must be a number or 'packed'`."""
+def join_rules(rules: Iterable[str]) -> str:
+    """Alternative rules in one phrase: `must be a number or 'packed'`."""
     first, *others = dict.fromkeys(rule.removesuffix("; write it in quotes") for rule in rules)
     return " or ".join([first, *(rule.removeprefix("must be ") for rule in others)])

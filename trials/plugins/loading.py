@@ -2,7 +2,7 @@
 
 An installed package announces its module by an entry point in the group `permafrost.plugins`. Modules without a package
 are named under `plugins:` in a sweep file or by the option `--plugin`. Code that runs trials in another process sends
-`loaded()` there, as a value or as files (`orchestrator.ray_engine.staging`), and calls `LoadedPlugins.load`.
+`loaded_plugins()` there, as a value or as files (`orchestrator.ray_engine.staging`), and calls `LoadedPlugins.load`.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def load(modules: Iterable[str], beside: Sequence[Path] = (), where: str = "plug
         _loaded[name] = None
 
 
-def loaded() -> LoadedPlugins:
+def loaded_plugins() -> LoadedPlugins:
     """The plug-ins of this process: modules that were named, and all others that registered something.
 
     Raises:

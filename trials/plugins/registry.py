@@ -8,7 +8,7 @@ from types import FrameType
 from typing import Any, Generic, TypeVar
 from weakref import WeakSet
 
-from trials.errors import UnknownNameError, unknown
+from trials.errors import UnknownNameError, unknown_name
 from trials.plugins.import_origins import OURS
 
 T = TypeVar("T")
@@ -57,11 +57,11 @@ class Registry(Generic[T]):
     def __getitem__(self, name: str) -> T:
         """The plugin of that name. Raises an UnknownNameError that lists the known names."""
         if name not in self._plugins:
-            raise UnknownNameError(f"{unknown(name, self._plugins)} {HINT}")
+            raise UnknownNameError(f"{unknown_name(name, self._plugins)} {HINT}")
         return self._plugins[name]
 
     def get(self, name: str) -> T | None:
-        """The plugin of that name; None if it is not registered, as a store may hold trials of one that is not."""
+        """The plugin of this name; None if it is not registered: a store may hold trials of plugins not loaded."""
         return self._plugins.get(name)
 
     def __iter__(self) -> Iterator[str]:

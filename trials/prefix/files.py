@@ -26,8 +26,8 @@ from xxhash import xxh3_64_intdigest as _xxh3
 
 from trials.cache.node_cache import fast_digest
 from trials.cache.set_up_work import note
-from trials.outside.plain_files import opened, stamp_of
-from trials.sources.cache import discard, locked
+from trials.outside.plain_files import open_plain, stamp_of
+from trials.sources.cache import discard, file_lock
 
 _ROW = np.dtype([("seconds", "<f8"), ("digest", "<u8")])
 _PLACE = struct.Struct("<qd")  # an example's index and seconds
@@ -54,14 +54,14 @@ class StatesFile:
         """Size of the states of all examples."""
         return int(self._ends[-1]) * self.width * 4
 
-    def missing(self, wanted: Sequence[int]) -> list[int]:
+    def missing_examples(self, wanted: Sequence[int]) -> list[int]:
         """The wanted examples whose states are not in the file, or not as they were written."""
         absent, broken = self._not_intact(wanted)
         return sorted([*absent, *broken])
 
     def seconds(self) -> np.ndarray:
         """(examples,) seconds that the states of each example took; 0 where they are not in the file."""
-        seconds: np.ndarray = self._written()["seconds"]
+        seconds: np.ndarray = self._written_flags()["seconds"]
         return seconds
 
     def fill(self, wanted: Sequence[int], compute: Compute) -> float:
@@ -69,9 +69,9 @@ class StatesFile:
 
         A lock keeps two workers from computing the same. Raises OSError if the disk is full or the folder is gone.
         """
-        if not self.missing(wanted):
+        if not self.missing_examples(wanted):
             return 0.0
-        with locked(self._rows.with_suffix(".lock")):
+        with file_lock(self._rows.with_suffix(".lock")):
             began = time.perf_counter()
             self._discard_misfits()
             absent, broken = self._not_intact(wanted)  # another worker may have written some
@@ -79,7 +79,7 @@ class StatesFile:
                 share = f"{len(broken):,} of {len(wanted):,}"
                 self._say(f"the states of {share} examples in {self._states} do not match their digests")
             n_rows = _ROW.itemsize * (len(self._ends) - 1)
-            with _created(self._states, self.n_bytes) as states, _created(self._rows, n_rows) as rows:
+            with _create(self._states, self.n_bytes) as states, _create(self._rows, n_rows) as rows:
                 for i, computed, took in compute(sorted([*absent, *broken])):
                     content = computed.numpy()
                     row = np.array((took, self._digest(content.data, i, took)), _ROW)
@@ -90,12 +90,12 @@ class StatesFile:
 
     def read(self, i: int) -> torch.Tensor:
         """(subwords, width) states of an example, a view of the file. Raises OSError if the file is gone or cut."""
-        return torch.from_numpy(self._mapped()[int(self._ends[i]) : int(self._ends[i + 1])])
+        return torch.from_numpy(self._mapped_file()[int(self._ends[i]) : int(self._ends[i + 1])])
 
-    def _mapped(self) -> np.ndarray:
+    def _mapped_file(self) -> np.ndarray:
         if self._map is None:
             shape = (int(self._ends[-1]), self.width)
-            with opened(self._states, self.n_bytes) as file:
+            with open_plain(self._states, self.n_bytes) as file:
                 try:  # copy-on-write, as torch requires writable memory
                     content = mmap.mmap(file.fileno(), self.n_bytes, access=mmap.ACCESS_COPY)
                 except ValueError as error:  # the file is shorter than the map
@@ -105,14 +105,14 @@ class StatesFile:
 
     def _not_intact(self, wanted: Sequence[int]) -> tuple[list[int], list[int]]:
         """Examples whose states are not in the file, and those whose states are not what was written."""
-        rows = self._written()
+        rows = self._written_flags()
         digests, seconds = rows["digest"].tolist(), rows["seconds"].tolist()
         absent = [i for i in wanted if not (digests[i] or seconds[i])]
         here = [i for i in wanted if digests[i] or seconds[i]]
         if not here:
             return absent, []
         try:
-            states, ends = self._mapped(), self._ends.tolist()
+            states, ends = self._mapped_file(), self._ends.tolist()
         except OSError:
             return absent, here
         content, row = states.reshape(-1).data.cast("B"), 4 * self.width
@@ -120,9 +120,9 @@ class StatesFile:
             i for i in here if self._digest(content[row * ends[i] : row * ends[i + 1]], i, seconds[i]) != digests[i]
         ]
 
-    def _written(self) -> np.ndarray:
+    def _written_flags(self) -> np.ndarray:
         rows = np.zeros(len(self._ends) - 1, _ROW)
-        with contextlib.suppress(OSError), opened(self._rows, rows.nbytes) as file:
+        with contextlib.suppress(OSError), open_plain(self._rows, rows.nbytes) as file:
             content = file.read(rows.nbytes)
             written = np.frombuffer(content[: len(content) // _ROW.itemsize * _ROW.itemsize], _ROW)
             rows[: len(written)] = written
@@ -157,7 +157,7 @@ def _size(path: Path) -> int | None:
 
 
 @contextlib.contextmanager
-def _created(path: Path, n_bytes: int) -> Iterator[int]:
+def _create(path: Path, n_bytes: int) -> Iterator[int]:
     """A descriptor of a sparse file of `n_bytes`."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
     try:

@@ -13,7 +13,7 @@ import torch
 
 from trials.cache.encoding import EncodedCorpus
 from trials.cache.node_cache import existing_folder, node_folder
-from trials.cache.set_up_work import SetUpWork, counted
+from trials.cache.set_up_work import SetUpWork, count_progress
 from trials.errors import is_out_of_memory
 from trials.hardware.device import autocast, device_name
 from trials.models.cut import section, start_at
@@ -32,7 +32,7 @@ GPU_BATCH = 64
 ROW, SHORT = 512, 128  # subwords: of a row on a CPU, and of the longest example that shares one
 
 
-def on_device(device: torch.device) -> str:
+def device_key(device: torch.device) -> str:
     """The `device` of a `prefix_key`: each GPU rounds in its own way and takes its own time."""
     return CPU if device.type == "cpu" else device_name(device)
 
@@ -60,7 +60,7 @@ class Prefix:
 def take_prefix(
     spec: TrialSpec, loaded: LoadedModel, data: EncodedCorpus, subset: Sequence[int], device: torch.device
 ) -> Prefix:
-    """Compute the states of the train subset and the other splits that are not cached yet; remove the layers below.
+    """Compute the missing states of the train subset and the other splits, and remove the frozen layers from the model.
 
     If the disk is full or a file is gone, the trial runs the whole model: slower, and with the same results but for
     rounding, as its batches have other numbers of rows.
@@ -93,16 +93,16 @@ class StatesBuilder:
         return {name: StatesFile(folder, name, lengths[name], self._width) for name in lengths}
 
     def _key_at(self, depth: int) -> str:
-        return prefix_key(self._spec, depth, on_device(self._device))
+        return prefix_key(self._spec, depth, device_key(self._device))
 
     def flops(self, subset: Sequence[int]) -> float:
-        """Operations of the frozen layers for train examples of these indices, each alone and without padding."""
+        """Floating-point operations of the frozen layers for these train examples, each alone and without padding."""
         layers = self._layers(0)
         examples = self._data.train.examples
         # One example shows which products the layers have; theirs grow with the length in a known way.
         like = collate([examples[subset[0]]], 0, self._device)
         of_layers = training_flops(layers, like)
-        return sum(of_layers.of([len(examples[i].ids)]) for i in subset)
+        return sum(of_layers.of_batch([len(examples[i].ids)]) for i in subset)
 
     def _layers(self, start: int) -> Any:
         """The layers from `start` up to the depth."""
@@ -111,7 +111,9 @@ class StatesBuilder:
     def counted_states(self, name: str, missing: Sequence[int]) -> Iterator[tuple[int, torch.Tensor, float]]:
         """What `states` yields, (subwords, width) states, reported as work of the set-up."""
         what = f"running frozen layers over {self._spec.data.name} {name}"
-        return counted(self.states(name, missing), SetUpWork(what, len(missing), unit_of(TASKS[self._spec.task])))
+        return count_progress(
+            self.states(name, missing), SetUpWork(what, len(missing), unit_of(TASKS[self._spec.task]))
+        )
 
     def states(self, name: str, missing: Sequence[int]) -> Iterator[tuple[int, torch.Tensor, float]]:
         """Yield (index, (subwords, width) states, seconds) for the missing examples of a split.
@@ -119,7 +121,7 @@ class StatesBuilder:
         The seconds are those from the ids on: if shallower states are used, what those took is included.
         """
         for start, file in self._below(name).items():  # each example starts from the deepest states that it has
-            absent = set(file.missing(missing))
+            absent = set(file.missing_examples(missing))
             yield from self._run(name, [i for i in missing if i not in absent], start, file)
             missing = [i for i in missing if i in absent]
         yield from self._run(name, missing, 0, None)

@@ -17,13 +17,13 @@ from trials.errors import DataError
 from trials.outside.plain_files import digest_of, path_inside, read_json
 
 MANIFEST = "manifest.json"
-_FORMAT = 1
+_FORMAT = 1  # of manifests; a corpus with another one is fetched anew
 _UD_SPLIT = re.compile(r"-ud-(train|dev|test)\b.*\.conllu$")
 # hub/datasets has one more level: the configuration.
 _FOLDERS = ("ud/*/*", "hub/datasets/*/*/*")
 
 
-def forbidden(*, offline: bool, datasets: bool = False) -> str | None:
+def download_ban(*, offline: bool, datasets: bool = False) -> str | None:
     """What forbids downloads: `--offline`, or the hub library's own switch in the environment; None if nothing does.
 
     Args:
@@ -144,7 +144,7 @@ def write_manifest(
     }
     # Renamed only when complete: a folder with a manifest is a finished download.
     part = folder / f"{MANIFEST}.part"
-    with writing(folder):
+    with explain_write_errors(folder):
         part.write_text(json.dumps(manifest, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         part.replace(folder / MANIFEST)
     corpus = read_manifest(folder)
@@ -159,7 +159,7 @@ def fetched_corpora() -> list[FetchedCorpus]:
 
 
 @contextmanager
-def writing(path: Path) -> Iterator[None]:
+def explain_write_errors(path: Path) -> Iterator[None]:
     """Turn an OSError of writing to `path` (disk full, no permission) into a DataError."""
     try:
         yield
@@ -170,7 +170,7 @@ def writing(path: Path) -> Iterator[None]:
         ) from error
 
 
-def locked(path: Path) -> BaseFileLock:
+def file_lock(path: Path) -> BaseFileLock:
     """The lock of a file, to be held in a `with`; a second process waits there.
 
     The file is created with its folder, in place of whatever else has its name. Raises OSError.
@@ -194,9 +194,9 @@ def discard(path: Path) -> None:
 
 
 @contextmanager
-def locked_folder(folder: Path) -> Iterator[None]:
+def lock_folder(folder: Path) -> Iterator[None]:
     """Create a folder and lock it: a second process waits, and then finds the files there. Raises DataError."""
-    with writing(folder):
-        lock = locked(folder / ".lock").acquire()
+    with explain_write_errors(folder):
+        lock = file_lock(folder / ".lock").acquire()
     with lock:
         yield

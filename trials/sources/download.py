@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from trials.errors import DataError
 from trials.outside.plain_files import progress
-from trials.sources.cache import writing
+from trials.sources.cache import explain_write_errors
 
 if TYPE_CHECKING:
     from huggingface_hub.utils import httpx
@@ -57,7 +57,7 @@ def download(remote: Remote, path: Path) -> None:
             discarded), or a disk that cannot be written.
     """
     part = path.with_name(f"{path.name}.part")
-    with writing(path):
+    with explain_write_errors(path):
         if path.is_file() and blob_digest(path) == remote.sha1:
             return
         with _client(remote.url) as http, http.stream("GET", remote.url) as answer, part.open("wb") as file:
@@ -71,8 +71,8 @@ def download(remote: Remote, path: Path) -> None:
         if digest != remote.sha1:
             part.unlink()
             raise DataError(
-                f"{shown(remote.url)}: its digest is {digest}, expected {remote.sha1}; the download was discarded. "
-                "Try again; if it fails again, a proxy or mirror changes the file."
+                f"{safe_address(remote.url)}: its digest is {digest}, expected {remote.sha1}; the download was "
+                "discarded. Try again; if it fails again, a proxy or mirror changes the file."
             )
         part.replace(path)
 
@@ -94,7 +94,9 @@ def get_json(url: str) -> Any:
     try:
         return answer.json()
     except (ValueError, RecursionError) as error:
-        raise DataError(f"{shown(url)}: the answer is not JSON. It may come from a proxy or a log-in page.") from error
+        raise DataError(
+            f"{safe_address(url)}: the answer is not JSON. It may come from a proxy or a log-in page."
+        ) from error
 
 
 @contextmanager
@@ -116,7 +118,7 @@ def _client(url: str) -> Iterator[httpx.Client]:
     except ValueError:  # UnicodeError is one
         fits = False
     if not fits:
-        raise DataError(f"{shown(url)}: not a web address. Check PERMAFROST_UD_URL.")
+        raise DataError(f"{safe_address(url)}: not a web address. Check PERMAFROST_UD_URL.")
     headers = {"Accept-Encoding": "identity", "User-Agent": "permafrost"}
     try:
         client = httpx.Client(follow_redirects=True, timeout=_TIMEOUT_S, headers=headers)
@@ -129,8 +131,8 @@ def _client(url: str) -> Iterator[httpx.Client]:
             yield client
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise DataError(
-            f"{shown(url)}: cannot be fetched ({error or type(error).__name__}). Check the network and the proxy "
-            "settings, and run the same command again; or work with what is on this machine (--offline)."
+            f"{safe_address(url)}: cannot be fetched ({error or type(error).__name__}). Check the network and the proxy"
+            " settings, and run the same command again; or work with what is on this machine (--offline)."
         ) from error
 
 
@@ -141,10 +143,10 @@ def _refuse(answer: httpx.Response, url: str) -> None:
     why = _STATUS.get(answer.status_code, "unexpected answer. Try again later")
     if answer.headers.get("X-RateLimit-Remaining") == "0":
         why = _LIMIT
-    raise DataError(f"{shown(url)}: {why} (HTTP {answer.status_code}).")
+    raise DataError(f"{safe_address(url)}: {why} (HTTP {answer.status_code}).")
 
 
-def shown(url: str) -> str:
+def safe_address(url: str) -> str:
     """An address for a message, without a password or a query, which may hold a token."""
     try:
         parts = urlsplit(url)

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 from trials.errors import DataError, ModelError
 from trials.outside.plain_files import progress
-from trials.sources.download import shown
-from trials.sources.source import near_here
+from trials.sources.download import safe_address
+from trials.sources.source import near_hint
 from trials.starter import BUNDLED_TREEBANKS, STARTER
 
 if TYPE_CHECKING:
     from huggingface_hub.utils.tqdm import tqdm
 
-_TIMEOUT_S = 30.0
+_TIMEOUT_S = 30.0  # of a look-up, which is one small answer
 COMMIT = re.compile(r"[0-9a-f]{40}")
 MAIN = "main"  # the branch that a repository's newest commit is on
 _REPO = re.compile(r"([\w-][\w.-]*/)?\w([\w.-]*\w)?", re.ASCII)
@@ -70,7 +70,7 @@ class Repo:
         return is_commit(self.revision)
 
     @property
-    def asked(self) -> dict[str, Any]:
+    def hub_arguments(self) -> dict[str, Any]:
         """Kind and revision, as the hub's library takes them."""
         return {"repo_type": self.kind.removesuffix("s"), "revision": self.revision}
 
@@ -85,10 +85,10 @@ class Repo:
         return f"hub:{self.name}@{self.revision}"
 
     @property
-    def near(self) -> str:
+    def near_hint(self) -> str:
         """The file, folder or known name that may have been meant, as a sentence; empty if there is none."""
         known_names = [STARTER] if self.kind == "models" else BUNDLED_TREEBANKS
-        return "" if Path(self.name).exists() else near_here(self.name, known_names)
+        return "" if Path(self.name).exists() else near_hint(self.name, known_names)
 
 
 def is_commit(revision: str | None) -> bool:
@@ -103,7 +103,7 @@ def is_repo_name(name: str) -> bool:
 
 
 def cached_snapshots(repo: Repo) -> Iterator[tuple[Repo, Path]]:
-    """The commit that a revision had when it was last fetched, by whichever program, and its folder in the hub's cache.
+    """The cached commits of a repository's revision, each with its folder in the hub's cache.
 
     A name without owner, as the oldest repositories have, may be there with one.
 
@@ -122,24 +122,24 @@ def cached_snapshots(repo: Repo) -> Iterator[tuple[Repo, Path]]:
     for name in names:
         named = Repo(repo.kind, name, repo.revision)
         with suppress(RevisionResolutionError, OSError, ValueError):
-            commit = HfApi().resolve_revision(name, local_files_only=True, **named.asked).resolved
+            commit = HfApi().resolve_revision(name, local_files_only=True, **named.hub_arguments).resolved
             if is_commit(commit):
                 yield replace(named, revision=commit), cache / f"{start}{named.folder_name}" / "snapshots" / commit
 
 
-def looked_up(repo: Repo) -> tuple[Repo, Any]:
-    """A repository under the hub's own name, at the commit that its revision is now, and what the hub says of it.
+def look_up(repo: Repo) -> tuple[Repo, Any]:
+    """A repository by the hub's own name, at the present commit of its revision, and the hub's description of it.
 
     The hub's cache remembers the commit. Raises what the library does.
     """
     from huggingface_hub import HfApi
 
-    info: Any = HfApi().repo_info(repo.name, timeout=_TIMEOUT_S, **repo.asked)
-    return Repo(repo.kind, info.id, HfApi().resolve_revision(info.id, **repo.asked).resolved), info
+    info: Any = HfApi().repo_info(repo.name, timeout=_TIMEOUT_S, **repo.hub_arguments)
+    return Repo(repo.kind, info.id, HfApi().resolve_revision(info.id, **repo.hub_arguments).resolved), info
 
 
 @contextmanager
-def calling(repo: Repo) -> Iterator[None]:
+def explain_hub_errors(repo: Repo) -> Iterator[None]:
     """Silence the hub's libraries, and translate their errors in calls about one repository.
 
     Raises:
@@ -164,10 +164,10 @@ def explain(error: BaseException, repo: Repo) -> str:
     while cause and not isinstance(cause, (errors.HfHubHTTPError, httpx.TransportError, errors.OfflineModeIsEnabled)):
         cause = cause.__cause__
     error = cause or error
-    hub, reason = shown(constants.ENDPOINT), without_token(str(error)).rstrip(".") or type(error).__name__
+    hub, reason = safe_address(constants.ENDPOINT), without_token(str(error)).rstrip(".") or type(error).__name__
     page = f"{hub}/{'datasets/' if repo.kind == 'datasets' else ''}{repo.name}"
     status = error.response.status_code if isinstance(error, errors.HfHubHTTPError) else 0
-    no_path = "" if Path(repo.name).exists() else f" Nor is it a file or folder here.{repo.near}"
+    no_path = "" if Path(repo.name).exists() else f" Nor is it a file or folder here.{repo.near_hint}"
     words = {
         errors.GatedRepoError: f" is gated: accept its terms on its page, {page}, and {_LOG_IN}.",
         errors.RevisionNotFoundError: (

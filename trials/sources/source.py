@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
-from trials.errors import DataError, ModelError, quoted
+from trials.errors import DataError, ModelError, quote
 from trials.plugins.registry import Registry
 from trials.spec import Frozen
 
@@ -61,17 +61,17 @@ class Sourced(Frozen):
         """Whether it means the same files tomorrow, as far as its name can say."""
         return self.sources[self.way].inexact(self) is None
 
-    def meaning(self, exact: str) -> str:
+    def version(self, exact: str) -> str:
         """A phrase that says which exact version a name was resolved to: the `source` of a spec."""
         name, version = self.sources[self.way].inexact(self)
         return f"{name} is {exact}, its {version}"
 
-    def pinned(self, exact: str | None) -> Self:
+    def pin(self, exact: str | None) -> Self:
         """The same at the version that the `source` of a spec says."""
-        return self if exact is None else self.model_copy(update=dict(self.meant(exact)))
+        return self if exact is None else self.model_copy(update=dict(self.keys_of(exact)))
 
     @classmethod
-    def meant(cls, word: str) -> Keys:
+    def keys_of(cls, word: str) -> Keys:
         """The keys that a word stands for; a word that is no name of any source is a folder. Raises ConfigError."""
         word = name_on_page(word, cls.pages)
         kind, colon, rest = word.partition(":")
@@ -115,7 +115,7 @@ def absolute(
     return resolved
 
 
-def near_here(name: str, known_names: Iterable[str]) -> str:
+def near_hint(name: str, known_names: Iterable[str]) -> str:
     """A sentence on the file, folder or known name that a misspelt name is near to; empty if there is none."""
     folder = Path(name).parent
     try:
@@ -123,4 +123,4 @@ def near_here(name: str, known_names: Iterable[str]) -> str:
     except (OSError, ValueError):
         here = []
     near = difflib.get_close_matches(str(Path(name)), [*known_names, *here], n=1)
-    return f" Did you mean {quoted(near[0])}?" if near else ""
+    return f" Did you mean {quote(near[0])}?" if near else ""

@@ -11,7 +11,7 @@ import numpy as np
 
 from trials.corpora.broken_lines import convert_all
 from trials.corpora.corpus import Item, Text
-from trials.errors import DataError, quoted
+from trials.errors import DataError, quote
 from trials.metrics.label_table import TagScore, tag_table
 from trials.metrics.metric import Output, PredictedSplit
 from trials.models.family import Head
@@ -60,8 +60,8 @@ class TextClassification(Task):
     def encode(self, items: Sequence[Item], names: tuple[str, ...], n_labels: int, how: Encoding) -> list[Example]:
         """One label per text; texts beyond `max_length` are cut off, the longer text of a pair first."""
         texts = [item for item in items if isinstance(item, Text)]
-        first = [_cased(text.text, how.lowercase) for text in texts]
-        pairs = [_cased(text.pair, how.lowercase) for text in texts if text.pair is not None] or None
+        first = [_lower(text.text, how.lowercase) for text in texts]
+        pairs = [_lower(text.pair, how.lowercase) for text in texts if text.pair is not None] or None
         typed = how.token_types and bool(pairs)
         encoded = how.tokenizer(first, pairs, truncation=True, max_length=how.max_length, return_token_type_ids=typed)
         types = encoded.get("token_type_ids") or [None] * len(texts)
@@ -75,7 +75,7 @@ class TextClassification(Task):
         return () if self.regression else tag_table(split.gold, split.predicted, split.names, level="class")
 
 
-def _cased(text: str, lowercase: bool) -> str:
+def _lower(text: str, lowercase: bool) -> str:
     return text.lower() if lowercase else text
 
 
@@ -86,11 +86,11 @@ def _check_label(text: Text, *, regression: bool) -> None:
         number = None
     if regression and (number is None or not math.isfinite(number)):
         raise DataError(
-            f"{text.place}: the label is {quoted(text.label)}, but a regression needs a number. Fix this line."
+            f"{text.place}: the label is {quote(text.label)}, but a regression needs a number. Fix this line."
         )
     if not regression and number is not None and not text.label.lstrip("+-").isdigit():
         raise DataError(
-            f"{text.place}: the label is {quoted(text.label)}, a number with a fraction, but the task needs classes. "
+            f"{text.place}: the label is {quote(text.label)}, a number with a fraction, but the task needs classes. "
             "Use a regression like `stsb`, or name the column of the classes with `columns: {label: ...}`."
         )
 

@@ -22,10 +22,10 @@ from trials.corpora.corpus import (
     load_corpus,
 )
 from trials.corpora.documents import DOCUMENT
-from trials.corpora.labels import cleaned
+from trials.corpora.labels import clean_labels
 from trials.corpora.table_rows import TABLES, column_cells, first_rows, printed_list
 from trials.corpora.text_file import read_lines
-from trials.errors import DataError, quoted
+from trials.errors import DataError, quote
 from trials.spec import DataSpec, Files
 from trials.tasks.task import TASKS, Task, unseen_labels
 
@@ -66,7 +66,7 @@ def _read(task_name: str, data: DataSpec) -> tuple[Corpus, tuple[str, ...]]:
     task, changed = TASKS[task_name], list[str]()
 
     def prepare(corpus: Corpus) -> Corpus:
-        clean = cleaned(corpus, data.name, regression=task.regression, label_none=data.label_none)
+        clean = clean_labels(corpus, data.name, regression=task.regression, label_none=data.label_none)
         changed.extend(clean.notes)
         _refuse_what_cannot_be_scored(task, data.name, clean.corpus)
         return clean.corpus
@@ -86,7 +86,7 @@ def _read(task_name: str, data: DataSpec) -> tuple[Corpus, tuple[str, ...]]:
     broken.raise_if_any()
     labels = task.label_names(splits[0])
     if len(labels) < 2 and not task.regression:
-        only = quoted(labels[0])
+        only = quote(labels[0])
         raise DataError(f"{data.name}: its train split has one label only, {only}; there is nothing to learn.")
     return Corpus(*splits), (*changed, *(f"{', '.join(names)}: {note}" for note, names in notes.items()))
 
@@ -100,17 +100,17 @@ def _refuse_what_cannot_be_scored(task: Task, name: str, corpus: Corpus) -> None
     if task.head == "text" and n >= _FEW and len(labels) > _MOSTLY * n:
         raise DataError(
             f"{name}: {len(labels):,} different labels for {n:,} texts are no classes (the first: "
-            f"{quoted(min(labels))}). Give the column of the classes (--label)."
+            f"{quote(min(labels))}). Give the column of the classes (--label)."
         )
     way_out = "Give another file (`dev`, --dev FILE), or let a share of train serve as dev: --held-out 0.1."
     if found and found.isdisjoint(labels):
-        some = ", ".join(quoted(label) for label in [*sorted(found)[:2], *sorted(labels)[:2]])
+        some = ", ".join(quote(label) for label in [*sorted(found)[:2], *sorted(labels)[:2]])
         raise DataError(
             f"{name}: dev shares no label with train ({some}, ...): its columns are in another order, or it is of "
             f"another corpus. {way_out}"
         )
     if len(found) == 1 < len(labels) and len(corpus.dev) >= _FEW:
-        raise DataError(f"{name}: dev has one label only, {quoted(*found)}, so its score says nothing. {way_out}")
+        raise DataError(f"{name}: dev has one label only, {quote(*found)}, so its score says nothing. {way_out}")
 
 
 def _odd(task: Task, data: DataSpec, items: Sequence[Item]) -> Iterator[str]:
@@ -126,9 +126,9 @@ def _odd(task: Task, data: DataSpec, items: Sequence[Item]) -> Iterator[str]:
     word_counts = Counter(form for sentence in sentences for form in sentence.forms)
     total, (most, n) = word_counts.total(), word_counts.most_common(1)[0]
     if n > _MOSTLY * total and total >= 20:
-        yield f"{100 * n / total:.0f} % of the words are {quoted(most)}; is it the column of the words (--words)?"
+        yield f"{100 * n / total:.0f} % of the words are {quote(most)}; is it the column of the words (--words)?"
     tags = Counter(tag for sentence in sentences for tag in sentence.tags)
-    if "spans" not in task.outputs and TagEvidence.of(tags).are_spans:
+    if "spans" not in task.outputs and TagEvidence.from_counts(tags).are_spans:
         yield "the tags look like those of spans; with `task: ner` (--task ner) whole spans are scored."
     if "spans" in task.outputs and set(tags) == {OUTSIDE}:
         yield f"all {total:,} words have the tag {OUTSIDE}, so there is no span to find."
@@ -139,7 +139,7 @@ def _odd(task: Task, data: DataSpec, items: Sequence[Item]) -> Iterator[str]:
         yield f"{lengths}: {breaks}; `max_length` cuts off all but the first words of it."
 
 
-def labelled(task_name: str, data: DataSpec) -> DataSpec:
+def drop_unlabelled(task_name: str, data: DataSpec) -> DataSpec:
     """A corpus without its splits that have no labels, with a note on each.
 
     Raises:

@@ -151,7 +151,7 @@ def laid_end_to_end(examples: Sequence[Example], first_position: int) -> Batch:
         labels=torch.from_numpy(labels[None] if len(labels) == len(ids) else labels[:, None]),
         types=torch.from_numpy(np.concatenate(types)[None]) if types else None,
         states=torch.cat(states)[None] if states else None,
-        spans=Spans.of(tuple(len(example.ids) for example in examples), first_position),
+        spans=Spans.from_lengths(tuple(len(example.ids) for example in examples), first_position),
     )
 
 

@@ -30,9 +30,9 @@ from trials.tasks.task import NO_PREDICTION, Split
 from trials.training.checkpoint_times import NEVER, CheckpointTimes
 from trials.training.final_scores import BestEpoch
 from trials.training.freeze_course import FreezeSchedule
-from trials.training.loop import EvaluatedSplit, Training, never
+from trials.training.loop import EvaluatedSplit, Training, never_holds
 
-VERSION = 1
+VERSION = 1  # of the bytes; a checkpoint of another version is not resumed from
 STATE = "state.json"
 
 
@@ -87,7 +87,7 @@ class Checkpoint:
         is_ours = (state.trial_id, state.device) == (spec.trial_id, device.type)
         return cls(tensors, state) if is_ours and _is_possible(state, spec) else None
 
-    def under(self, prefix: str) -> dict[str, torch.Tensor]:
+    def tensors_under(self, prefix: str) -> dict[str, torch.Tensor]:
         """The tensors (...) whose names begin with a prefix, by the rest of the name, in the order of their numbers."""
         tensors = {name.removeprefix(prefix): t for name, t in self.tensors.items() if name.startswith(prefix)}
         return dict(sorted(tensors.items(), key=lambda item: int(item[0].partition("/")[0])))
@@ -181,25 +181,25 @@ class Checkpoints:
 
     storage: CheckpointStorage
     times: CheckpointTimes = NEVER
-    leaving: Callable[[], bool] = never
+    leaving: Callable[[], bool] = never_holds
     error: str | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self._step, self._epoch, self._time, self._cost_s = -1, 0.0, time.monotonic(), math.nan
 
-    def due(self) -> bool:
+    def is_due(self) -> bool:
         """Whether to save after this step, evaluated or not."""
         seconds = self.times.seconds
         return (seconds is not None and time.monotonic() - self._time >= seconds) or self.leaving()
 
-    def due_at(self, state: TrialState) -> bool:
+    def is_due_at(self, state: TrialState) -> bool:
         """Whether to save at this evaluation."""
         epochs, share = self.times.epochs, self.times.share
         by_epochs = epochs is not None and state.epoch - self._epoch >= epochs - 1e-9
         if share is None or by_epochs:
-            return by_epochs or self.due()
+            return by_epochs or self.is_due()
         cost_s = state.n_bytes / SLOW_DISK if math.isnan(self._cost_s) else self._cost_s
-        return (time.monotonic() - self._time) * share >= cost_s or self.due()
+        return (time.monotonic() - self._time) * share >= cost_s or self.is_due()
 
     def save(self, state: TrialState) -> None:
         """Save a checkpoint, unless this very step has one; if it cannot be written, `error` says why."""
@@ -253,9 +253,9 @@ class TrialState:
     @property
     def n_bytes(self) -> int:
         """Approximate size of a checkpoint: weights, two moments and the best weights."""
-        return 16 * sum(p.numel() for p in self._trained())
+        return 16 * sum(p.numel() for p in self._trained_parameters())
 
-    def evaluated(self, record: EpochRecord) -> None:
+    def add_record(self, record: EpochRecord) -> None:
         """Add a record, which covers the steps so far."""
         self.records.append(replace(record, reports=()))  # only the last record has any, and it ends the trial
         self.losses, self.train_s, self.accrued, self.flops = (), 0.0, dict.fromkeys(ACCRUED, 0.0), 0.0
@@ -267,7 +267,7 @@ class TrialState:
     def to_bytes(self) -> bytes:
         """The checkpoint."""
         training, moments = self.training, self.training.optimizer.state_dict()["state"]
-        tensors: dict[str, torch.Tensor] = {f"weights/{i}": p for i, p in enumerate(self._trained())}
+        tensors: dict[str, torch.Tensor] = {f"weights/{i}": p for i, p in enumerate(self._trained_parameters())}
         tensors |= {f"optimizer/{i}/{k}": v for i, own in moments.items() for k, v in own.items()}
         tensors |= {f"dropout/{i}": state for i, state in enumerate(self.dropout.states)}
         tensors |= {f"best/{i}": weight for i, weight in enumerate(self.best.weights)}
@@ -303,31 +303,31 @@ class TrialState:
         if state.best_score is not None:  # everything is checked before anything is changed
             checkpoint.check_predictions(dev, n_labels)
         with torch.no_grad():
-            for i, parameter in enumerate(self._trained()):
+            for i, parameter in enumerate(self._trained_parameters()):
                 parameter.copy_(checkpoint.tensors[f"weights/{i}"])
         optimizer = self.training.optimizer
         moments: dict[int, dict[str, Any]] = {}
-        for name, tensor in checkpoint.under("optimizer/").items():
+        for name, tensor in checkpoint.tensors_under("optimizer/").items():
             index, _, key = name.partition("/")
             moments.setdefault(int(index), {})[key] = tensor
         # Its own groups, not stored ones: rates and decay follow from the trial, and nobody else may set them.
         optimizer.load_state_dict({"state": moments, "param_groups": optimizer.state_dict()["param_groups"]})
         if state.scaler:
             self.training.scaler.load_state_dict(dict(state.scaler))
-        self.dropout.states = list(checkpoint.under("dropout/").values())
+        self.dropout.states = list(checkpoint.tensors_under("dropout/").values())
         if state.best_score is not None and state.best_loss is not None:
             predicted, probability = (
                 checkpoint.tensors["best_dev/predicted"],
                 checkpoint.tensors["best_dev/probability"],
             )
             best_dev = EvaluatedSplit(state.best_loss, predicted.numpy(), probability.numpy())
-            self.best.replace(state.best_score, best_dev, list(checkpoint.under("best/").values()))
+            self.best.replace(state.best_score, best_dev, list(checkpoint.tensors_under("best/").values()))
         self.training.lr, self.accrued, self.flops = state.lr, dict(state.accrued), state.flops
         self.records, self.losses, self.train_s = list(state.records), state.losses, state.train_s
 
     def _templates(self, checkpoint: Checkpoint) -> dict[str, torch.Tensor]:
         """Tensors of the shapes and types that a checkpoint of this trial has, by name."""
-        trained = self._trained()
+        trained = self._trained_parameters()
         templates: dict[str, torch.Tensor] = {f"weights/{i}": p for i, p in enumerate(trained)}
         # With gradual unfreezing not every parameter has moments yet.
         for i in checkpoint.numbers("optimizer/") & set(range(len(trained))):
@@ -338,6 +338,6 @@ class TrialState:
             templates |= {f"best/{i}": p for i, p in enumerate(self.best.trained)}
         return templates
 
-    def _trained(self) -> list[torch.nn.Parameter]:
+    def _trained_parameters(self) -> list[torch.nn.Parameter]:
         """Parameters that are trained at some time, in the optimiser's order."""
         return [p for group in self.training.optimizer.param_groups for p in group["params"]]

@@ -77,25 +77,25 @@ class DeviceLoader:
             yield from map(self._batch, order)
         else:
             sent = (self._copies.send(partial(self._batch, chosen)) for chosen in order)
-            yield from (self._copies.arrived(*sending) for sending in one_ahead(sent))
+            yield from (self._copies.wait_for(*sending) for sending in prefetch_one(sent))
 
     def _batch(self, chosen: Chosen) -> Batch:
         if self._first_position is not None:
             return laid_end_to_end([self.examples[i] for i in chosen], self._first_position)
-        batch = self._collated(chosen) if self._matrices is None else self._gathered(chosen, self._matrices)
+        batch = self._collate(chosen) if self._matrices is None else self._gather(chosen, self._matrices)
         return replace(batch, square=True) if self._square_mask else batch
 
-    def _collated(self, chosen: Chosen) -> Batch:
+    def _collate(self, chosen: Chosen) -> Batch:
         examples, width = [self.examples[i] for i in chosen], self._width(chosen)
         widths = (width, min(width, self._most_labels))  # of subwords and labels; a text has one label
-        return collate(examples, self._pad_id, torch.device("cpu"), at_least=widths).each(self._sent)
+        return collate(examples, self._pad_id, torch.device("cpu"), at_least=widths).each(self._send)
 
-    def _gathered(self, chosen: Chosen, matrices: _Matrices) -> Batch:
-        width, index = self._width(chosen), self._sent(torch.as_tensor(chosen))
-        states = self._sent_states(chosen, width) if self._states is None else self._states.rows(index, width)
+    def _gather(self, chosen: Chosen, matrices: _Matrices) -> Batch:
+        width, index = self._width(chosen), self._send(torch.as_tensor(chosen))
+        states = self._send_states(chosen, width) if self._states is None else self._states.rows(index, width)
         return replace(matrices.rows(index, width), states=states)
 
-    def _sent_states(self, chosen: Chosen, width: int) -> torch.Tensor | None:
+    def _send_states(self, chosen: Chosen, width: int) -> torch.Tensor | None:
         """(examples, `width` subwords, width of a state) padded with zeros."""
         rows = [states for i in chosen if (states := self.examples[i].states) is not None]
         if not rows:
@@ -113,7 +113,7 @@ class DeviceLoader:
         # A multiple makes few shapes, each of which is recorded as a graph once; no row is longer than the longest.
         return min(-(-longest // self._multiple) * self._multiple, self._longest)
 
-    def _sent(self, tensor: torch.Tensor) -> torch.Tensor:
+    def _send(self, tensor: torch.Tensor) -> torch.Tensor:
         """The tensor on the device. The pinned copy may be dropped: torch holds its memory until it has been read."""
         if self._device.type != "cuda":
             return tensor
@@ -138,7 +138,7 @@ class _Matrices:
         self._positions = torch.arange(self._width, device=device)
 
     def rows(self, index: torch.Tensor, width: int) -> Batch:
-        """The batch of these examples, cut to `width` subwords; the one label of a text stays."""
+        """The batch of the examples `index` (examples,), cut to `width` subwords; the one label of a text stays."""
         ids, labels = (matrix[:, :width].index_select(0, index) for matrix in (self._ids, self._labels))
         mask = (self._positions[:width] < self._lengths.index_select(0, index)).long()
         types = None if self._types is None else self._types[:, :width].index_select(0, index)
@@ -155,7 +155,7 @@ class _States:
         self._positions = torch.arange(int(max(map(len, rows))), device=device)
 
     def rows(self, index: torch.Tensor, width: int) -> torch.Tensor:
-        """(examples, `width` subwords, width of a state) of these examples, padded with zeros."""
+        """(examples, `width` subwords, state width) states of the examples `index` (examples,), padded with zeros."""
         places = self._starts.index_select(0, index)[:, None] + self._positions[:width]
         ends = self._ends.index_select(0, index)[:, None]
         places = torch.where(places < ends, places, len(self._rows) - 1)
@@ -176,7 +176,7 @@ class _CopyStream:
             batch = make()
             return batch, self._stream.record_event()
 
-    def arrived(self, batch: Batch, event: torch.cuda.Event) -> Batch:
+    def wait_for(self, batch: Batch, event: torch.cuda.Event) -> Batch:
         """The batch, usable on the computing stream: the device waits for the copy, the host does not."""
         computing = torch.cuda.current_stream(self._device)
         computing.wait_event(event)
@@ -185,7 +185,7 @@ class _CopyStream:
         return batch
 
 
-def one_ahead(items: Iterable[T]) -> Iterator[T]:
+def prefetch_one(items: Iterable[T]) -> Iterator[T]:
     """The items, each fetched before the previous one is yielded."""
     waiting: list[T] = []
     for item in items:

@@ -13,7 +13,7 @@ from safetensors.torch import save
 from trials.cache.encoding import EncodedCorpus
 from trials.metrics.metric import METRICS
 from trials.models.load import LoadedModel
-from trials.record import SplitReport, scored_once
+from trials.record import SplitReport, final_metrics
 from trials.spec import Predictions, TrialSpec
 from trials.tasks import TASKS
 from trials.tasks.task import Split, as_score, score_name
@@ -24,8 +24,8 @@ AUTO_WORDS = 100_000  # largest split whose predictions are stored by default; a
 
 @dataclass(frozen=True)
 class FinalScores:
-    """What only the last record has: scores on the splits beside dev, with the weights of the best epoch, and the
-    reports of all splits.
+    """What only the last record has: scores on test and mismatched with the weights of the best epoch, and reports of
+    all splits.
     """
 
     test_score: float | None = None
@@ -36,7 +36,7 @@ class FinalScores:
 def final_scores(
     spec: TrialSpec, training: Training, data: EncodedCorpus, best: BestEpoch, predictions: Predictions
 ) -> FinalScores:
-    """Evaluate the splits beside dev with the restored weights of the best epoch."""
+    """Evaluate the splits other than dev with the restored weights of the best epoch."""
     metrics, reports = {}, [split_report(spec, data, "dev", data.dev, best.dev, predictions)]
     for name in ("test", "mismatched"):  # of MNLI, texts of other genres than train's (Williams et al. 2018)
         if (split := data.splits[name]).examples:
@@ -44,7 +44,7 @@ def final_scores(
             metrics[name] = TASKS[spec.task].measure(split.gold, evaluated.predicted, split.starts, data.names)
             reports.append(split_report(spec, data, name, split, evaluated, predictions))
     score = as_score(spec.task, spec.score, metrics["test"]) if "test" in metrics else None
-    return FinalScores(score, scored_once(**metrics) if metrics else None, tuple(reports))
+    return FinalScores(score, final_metrics(**metrics) if metrics else None, tuple(reports))
 
 
 def split_report(

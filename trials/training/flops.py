@@ -38,8 +38,8 @@ class Flops:
     a_subword: float
     a_pair: float
 
-    def of(self, lengths: Sequence[int]) -> float:
-        """Operations of a batch of inputs of these lengths, in subwords, with their padding if there is any."""
+    def of_batch(self, lengths: Sequence[int]) -> float:
+        """Operations (FLOPs) of a batch whose inputs have these lengths in subwords, padding included."""
         n, subwords, pairs = len(lengths), sum(lengths), sum(length**2 for length in lengths)
         return self.fixed + n * self.an_input + subwords * self.a_subword + pairs * self.a_pair
 

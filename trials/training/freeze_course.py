@@ -14,7 +14,7 @@ from trials.models.family import Parts
 from trials.spec import FreezeSpec, TrialSpec, steps_an_epoch
 from trials.training.batching import collate
 from trials.training.flops import Flops, training_flops
-from trials.training.loop import Training, never, train_steps
+from trials.training.loop import Training, never_holds, train_steps
 
 
 def frozen_modules(parts: Parts, freeze: FreezeSpec) -> list[nn.Module]:
@@ -40,7 +40,7 @@ def train_mode(model: nn.Module, parts: Parts, freeze: FreezeSpec, *, frozen_dro
 
 
 class FreezeSchedule:
-    """A training whose highest frozen layer may be unfrozen every so many epochs.
+    """A training in which the highest frozen layer may be unfrozen after every `thaw_every` epochs.
 
     Attributes:
         trainable_params: The most parameters that are trained at any time.
@@ -50,7 +50,7 @@ class FreezeSchedule:
         self._spec, self._training = spec, training
         self._stage = steps_an_epoch(spec) * (spec.thaw_every or spec.optim.epochs)  # steps between two turns
         self.trainable_params = training.loaded.trainable_params()
-        self._flops = [self._counted(n) for n in range(-(-training.n_steps // self._stage))]
+        self._flops = [self._flops_after(n) for n in range(-(-training.n_steps // self._stage))]
 
     def _freeze(self, n_thaws: int) -> FreezeSpec:
         """Freeze what is frozen after this many unfreezing steps, and return it."""
@@ -59,13 +59,13 @@ class FreezeSchedule:
             freeze_parts(self._training.loaded.parts, freeze)
         return freeze
 
-    def _counted(self, n_thaws: int) -> Flops:
+    def _flops_after(self, n_thaws: int) -> Flops:
         """The operations of a training step after this many unfreezing steps."""
         training = self._training
         self._freeze(n_thaws)
         return training_flops(training.loaded.model, collate(training.examples[:1], training.pad_id, training.device))
 
-    def train_to(self, stop: int, pause: Callable[[], bool] = never) -> tuple[float, ...]:
+    def train_to(self, stop: int, pause: Callable[[], bool] = never_holds) -> tuple[float, ...]:
         """Train up to the step `stop`, or to the first step after which `pause` is true; return each step's loss.
         Raises DivergedError.
         """

@@ -46,7 +46,7 @@ from trials.hardware.device import autocast, device_name, wait_for
 from trials.models.family import MODEL_FAMILIES, Head, StepMode
 from trials.models.load import LoadedModel, family_of, head_class, head_config, prepare
 from trials.models.products import use_fastest_products
-from trials.sources.cache import locked
+from trials.sources.cache import file_lock
 from trials.spec import BASELINE, LoraSpec, ModelSpec, OptimSpec, TrialSpec
 from trials.tasks import TASKS
 from trials.tasks.task import Example
@@ -74,7 +74,7 @@ GROUPS = ((2, 32, 13), (64, 9), (113, 50), tuple(range(1, 17)), (7, 32, 20))
 """Subwords of the sentences of each batch: widths at which kernels were found wrong (64: pytorch #196678) and one
 that is no multiple of 16, more rows than four, and one more batch of the first one's shape."""
 COMPARED, RECORDED = (0, 1, 2, 3), (0, 4, 1)  # groups of the derivatives; of recorded steps
-N_RECORDED = 12
+N_RECORDED = 12  # steps: four rounds of `RECORDED`, so that each shape is run, recorded, and replayed twice at least
 N_LABELS = 5
 FAILURE_KEPT_S = 86_400.0  # a recording that failed ends its process; afterwards another driver may be there
 VERSION = 5  # increment it when a verdict could be another
@@ -136,7 +136,7 @@ def checked_mode(spec: TrialSpec, device: torch.device) -> CheckedMode:
     for mode in MODES[device.type]:
         if mode == "graphs" and graphs_are_off():
             continue
-        fault = _fault(Case.of(spec, mode, device))
+        fault = _fault(Case.from_trial(spec, mode, device))
         if fault == "":
             return CheckedMode(mode, "; ".join(refused))
         if fault is not None:
@@ -162,7 +162,7 @@ class Case(NamedTuple):
     device: torch.device
 
     @classmethod
-    def of(cls, spec: TrialSpec, mode: StepMode, device: torch.device) -> Case:
+    def from_trial(cls, spec: TrialSpec, mode: StepMode, device: torch.device) -> Case:
         """The steps of a trial in a mode."""
         return cls(spec.model, TASKS[spec.task].head, spec.dropout, spec.lora, spec.precision, mode, device)
 
@@ -183,7 +183,7 @@ class Case(NamedTuple):
 
 def refuse_graphs(spec: TrialSpec, device: torch.device, error: BaseException) -> None:
     """Remember on this node, for a day, that a step of such a trial cannot be recorded: trying ends the process."""
-    _keep_failure(Case.of(spec, "graphs", device).digest, error)
+    _keep_failure(Case.from_trial(spec, "graphs", device).digest, error)
 
 
 def _verdict_file(digest: str) -> Path:
@@ -209,7 +209,7 @@ def _fault(case: Case) -> str | None:
         kept: Path | None = None
         with suppress(OSError):
             kept = _verdict_file(digest)
-            stack.enter_context(locked(kept.with_name(".lock")))  # of workers that start together, one tries
+            stack.enter_context(file_lock(kept.with_name(".lock")))  # of workers that start together, one tries
         if kept is not None:
             with suppress(OSError, ValueError):
                 found = read_checked_json(kept, digest)
@@ -352,7 +352,7 @@ def small_training(
 
 
 def derivative_ratio(training: Training, precision: str, seed: int = 0, *, batch: Batch | None = None) -> float:
-    """The derivative of a batch's loss along one direction by central differences, over the same by the gradient.
+    """The derivative of a batch's loss along a direction by central differences, divided by the gradient's.
 
     The batch is the next one by default. The direction is the gradient, with each weight's part as long as the weight,
     and a tenth of that outside attention.
@@ -395,7 +395,7 @@ def derivative_ratio(training: Training, precision: str, seed: int = 0, *, batch
 
 
 def padded_difference(training: Training) -> float:
-    """How far the loss of the next batch, in two parts and without dropout, is from that of its examples alone.
+    """By how much the loss of the next batch, in two parts without dropout, differs from that of single examples.
 
     The second loss involves no padding, masking, counting or splitting, so a fault in any of these is seen. The result
     is a share of the loss. The step is taken at a rate of 0, which leaves the weights as they are.

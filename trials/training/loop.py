@@ -164,7 +164,7 @@ class Training:
             n = len(batch.lengths)
             # As `Batch.parts` cuts: ten examples in four parts are three, three, three and one; five in four are three.
             n_parts = -(-n // -(-n // self.accumulation))
-            self.flops += self.step_flops.of(batch.lengths) + (n_parts - 1) * self.step_flops.fixed
+            self.flops += self.step_flops.of_batch(batch.lengths) + (n_parts - 1) * self.step_flops.fixed
 
     def stepper(self) -> Step:
         """The function that takes one step of the model in its current state: `one_step`, or its CUDA graph."""
@@ -172,12 +172,12 @@ class Training:
         return step if self.step_graphs is None else self.step_graphs.stepper(step, model_state(self.loaded.model))
 
 
-def never() -> bool:
+def never_holds() -> bool:
     """The condition that never holds."""
     return False
 
 
-def train_steps(training: Training, n: int, pause: Callable[[], bool] = never) -> tuple[float, ...]:
+def train_steps(training: Training, n: int, pause: Callable[[], bool] = never_holds) -> tuple[float, ...]:
     """Take `n` optimiser steps, fewer if `pause` is true after one; return the loss of each. Raises DivergedError."""
     take_step, losses = training.stepper(), []
     for _ in range(n):
@@ -194,7 +194,7 @@ def train_steps(training: Training, n: int, pause: Callable[[], bool] = never) -
 
 
 def one_step(training: Training, batch: Batch) -> torch.Tensor:
-    """Forward, backward, clip, update; returns the scalar loss. CUDA graphs record it, so no value reaches the host."""
+    """Forward, backward, clip, update; returns the mean loss (). CUDA graphs record it: no value reaches the host."""
     # Each part's loss is divided by the batch's labels: gradients of parts with unequally many then add up to its own.
     n_labels, loss = count_labels(batch), torch.zeros((), device=batch.labels.device)
     for part in batch.parts(training.accumulation):
@@ -212,12 +212,12 @@ def one_step(training: Training, batch: Batch) -> torch.Tensor:
 
 
 def count_labels(batch: Batch) -> torch.Tensor:
-    """Number of labels of a batch, at least 1, as a scalar tensor on its device."""
+    """Number of labels of a batch, at least 1, as an integer tensor () on its device."""
     return (batch.labels != IGNORE).sum().clamp(min=1)
 
 
 def mean_loss(model: torch.nn.Module, batch: Batch, n_labels: torch.Tensor | None = None) -> torch.Tensor:
-    """Scalar mean loss over the labels of a batch, 0 without any; for a part of one give the batch's `n_labels`."""
+    """Mean loss () over the labels of a batch, 0 without any; for a part of one give the batch's `n_labels`."""
     return summed_loss(batch.logits(model), batch.labels) / (count_labels(batch) if n_labels is None else n_labels)
 
 
@@ -295,7 +295,7 @@ class _Outputs:
         self._n = 0
 
     def add(self, logits: torch.Tensor, starts: np.ndarray, group: Sequence[int], examples: Sequence[Example]) -> None:
-        """Add a batch's logits (..., labels) for the examples of these indices, which start at these places."""
+        """Add a batch's logits (..., labels) for the examples `group`, whose places begin at `starts`."""
         # What is kept is a number a subword: logits of a whole split over many labels might not fit beside the model.
         best, label = logits.max(dim=-1)
         self._labels.append(label.flatten())

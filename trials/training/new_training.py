@@ -33,7 +33,7 @@ def new_model(spec: TrialSpec, n_labels: int, device: torch.device, *, mode: Ste
     if spec.lora is not None:
         from trials.models.adapters import add_adapters  # importing peft takes two seconds
 
-        with GlobalStream(spec.seeds.init, "adapters", device).drawn():
+        with GlobalStream(spec.seeds.init, "adapters", device).use():
             add_adapters(loaded, family_of(spec.model), spec.lora, spec.freeze)
     loaded.model.to(device)
     return loaded

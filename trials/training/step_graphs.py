@@ -44,7 +44,7 @@ class GraphRecorder(Protocol):
 
 
 class StepGraphs:
-    """Steps of one training: of each shape the first is run, the second recorded, and later ones are replayed."""
+    """Recorded steps of a training: of each batch shape the first is run, the second recorded, later ones replayed."""
 
     def __init__(self, new_recorder: Callable[[], GraphRecorder]) -> None:
         self._new_recorder = new_recorder
@@ -94,7 +94,7 @@ class _Graph:
             raise RecordingError(f"CUDA error: a training step cannot be recorded ({reason(error)})") from error
 
     def replay(self, batch: Batch) -> torch.Tensor:
-        """Train on a batch of the same shape and return its loss."""
+        """Train on a batch of the same shape and return its mean loss ()."""
         for buffer, tensor in zip(self._batch.tensors, batch.tensors, strict=True):
             buffer.copy_(tensor)
         return self._replay().clone()  # the next replay, of this graph or another, writes over it

@@ -20,9 +20,9 @@ import pandas as pd
 from dash import html
 
 from dashboards.data.frames import Sweep
-from dashboards.data.selection import Selection, of_page
+from dashboards.data.selection import Selection, page_selection
 from dashboards.views.kit.cells import hundredths, loss_columns
-from dashboards.views.kit.components import copied, squares_of
+from dashboards.views.kit.components import copy_box, squares_of
 from dashboards.views.kit.drawing import freeze_column
 from dashboards.views.kit.part import EmptyPartError
 from orchestrator.analysis.answer import Answer, answers
@@ -71,13 +71,13 @@ def answers_of_page(selection: Selection, most: int = MOST_ANSWERS) -> PageAnswe
     if selection.query.split == "test":
         raise EmptyPartError(f"No answer: {NOT_ON_TEST}.")
     try:
-        return _answered(selection, selection.sweep.name, most)
+        return _answer_questions(selection, selection.sweep.name, most)
     except ValueError as error:
         raise EmptyPartError(f"No answer: {error}.") from error
 
 
-def _answered(selection: Selection, sweep: str, most: int) -> PageAnswers:
-    page = of_page(selection)
+def _answer_questions(selection: Selection, sweep: str, most: int) -> PageAnswers:
+    page = page_selection(selection)
     trials = page.trials
     questions = questions_of(trials)
     if len(questions) > most:
@@ -99,7 +99,7 @@ def _answered(selection: Selection, sweep: str, most: int) -> PageAnswers:
 
 
 def questions_of(trials: pd.DataFrame) -> pd.DataFrame:
-    """One row for each question that gets an answer: its `task`, `corpus`, `model` and `train_size`."""
+    """Each question with a setting other than the `baseline` of its `cell`: `task`, `corpus`, `model`, `train_size`."""
     keys = ["task", "corpus", "model", "train_size"]
     return trials.loc[trials["cell"] != trials["baseline"], keys].drop_duplicates()
 
@@ -187,7 +187,7 @@ def _percent(shares: Sequence[float | None]) -> pd.Series:
     return 100 * pd.Series(list(shares), dtype="float64")
 
 
-def left_out(page: PageAnswers) -> str:
+def hidden_answers_note(page: PageAnswers) -> str:
     """A sentence that says which of the answers are shown; empty if all are."""
     if page.n <= len(page.answers):
         return ""
@@ -245,7 +245,7 @@ def _of_corpus(all_answers: Sequence[Answer]) -> str:
     return f"{'; '.join(parts)}."
 
 
-def in_short(all_answers: Sequence[Answer]) -> str:
+def short_sentence(all_answers: Sequence[Answer]) -> str:
     """The sentences of `short_answers` on one line."""
     return " ".join(f"{subject}: {words}" if subject else words for subject, words in short_answers(all_answers))
 
@@ -363,7 +363,7 @@ def _next(all_answers: Sequence[Answer], sweep: Sweep, address: str) -> list[Any
         return [dmc.Text(f"{text}.", size="sm")]
     if came_along(sweep, address):
         text = f"{text}, but its encoder and data did not come along. The same question of those that did"
-    return [html.Div([dmc.Text(f"{text}:", size="sm"), copied(command, "the command")], className="next")]
+    return [html.Div([dmc.Text(f"{text}:", size="sm"), copy_box(command, "the command")], className="next")]
 
 
 def next_command(more: int, sweep: Sweep, address: str) -> str | None:
@@ -371,7 +371,7 @@ def next_command(more: int, sweep: Sweep, address: str) -> str | None:
     Permafrost; None if initialisation and data order have seeds of their own.
     """
     keys = sorted(set(sweep.trials["seed"].tolist()))
-    if any(seeds != Seeds.of(seeds.seed) for seeds in map(Seeds.from_key, keys)):
+    if any(seeds != Seeds.from_settings(seeds.seed) for seeds in map(Seeds.from_key, keys)):
         return None
     if came_along(sweep, address):
         return shlex.join(("permafrost", "launch", "--store", MY_STORE))
@@ -385,7 +385,7 @@ MY_STORE = "my-store"  # the store that a command proposes if the one on show is
 
 
 def came_along(sweep: Sweep, address: str) -> bool:
-    """Whether the sweep shipped with Permafrost, as FreezeBench does: its file is beside its store, and not here."""
+    """Whether the sweep was shipped with Permafrost, as FreezeBench is: its file is next to its store, not here."""
     is_here = not sweep.source or Path(sweep.source).exists() or "://" in address
     return not is_here and (Path(address).parent / sweep.source).is_file()
 
@@ -397,10 +397,10 @@ def _details(answer: Answer) -> Any:
         label = "Second choice" if answer.decided else "Nearest to a decision"
         lines.append(dmc.Text(f"{label}: {FreezeName(answer.runner_up_spec, answer.n_layers)}.", size="sm"))
     if answer.yaml:
-        lines.append(copied(answer.yaml.rstrip(), "the YAML"))
+        lines.append(copy_box(answer.yaml.rstrip(), "the YAML"))
     if answer.own_training:
         lines.append(dmc.Text("In your own training code, before the optimizer is made:", size="sm"))
-        lines.append(copied(answer.own_training.rstrip(), "the lines"))
+        lines.append(copy_box(answer.own_training.rstrip(), "the lines"))
     return html.Details([html.Summary("In full, with the YAML" if answer.yaml else "In full"), *lines])
 
 

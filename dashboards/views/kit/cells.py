@@ -30,17 +30,17 @@ LABELS = {
 _NAMES = {"lr": "learning rate", "head_lr": "learning rate of the head", "lora": "adapters", "thaw_every": "unfreezing"}
 
 
-def varied(selection: Selection) -> tuple[pd.DataFrame, dict[str, str]]:
+def with_varying_settings(selection: Selection) -> tuple[pd.DataFrame, dict[str, str]]:
     """The completed trials with a column `set:...` for each setting that only some sweeps vary, and the name of each
-    setting by its column; those of `LABELS` are always there.
+    setting by its column. The columns of `LABELS` are always there.
     """
-    done = selection.completed
+    done = selection.completed_trials
     columns = varying_columns(selection, done) if "setup" in done and done["setup"].nunique() > 1 else {}
     return done.assign(**columns), LABELS | {key: setting_name(key) for key in columns}
 
 
 def varying_columns(selection: Selection, trials: pd.DataFrame) -> dict[str, pd.Series]:
-    """The settings in which some trials' `cell` differ, beyond those of every table, by `set:` and dotted name."""
+    """By `set:` and dotted name, the settings in which `cell` of some trials differ, beyond those of every table."""
     all_specs, cells = selection.snapshot.specs, trials["cell"].unique()
     specs = {cell: all_specs[cell] for cell in cells if cell in all_specs}
     keys = [key for key in varying_settings(specs.values()) if key != "model.name"]
@@ -89,14 +89,14 @@ def cells_of(selection: Selection) -> Shown:
     planned = trials["cell"].value_counts().rename("planned")
     table = trials[KEYS].drop_duplicates("cell").merge(described, on="cell")
     table = table.merge(planned, left_on="cell", right_index=True)
-    own = {label: table["cell"].map(values) for label, values in statistics_of(selection.completed).items()}
+    own = {label: table["cell"].map(values) for label, values in statistics_of(selection.completed_trials).items()}
     table = table.assign(**own)
     return Shown(table.sort_values(_ORDER, ignore_index=True), value_name=selection.value_name)
 
 
 def shown_cells(trials: pd.DataFrame, at_most: int = MAX_CELLS) -> Shown:
-    """The cells of the largest train sizes, `at_most` in all; no size is shown in part unless the largest alone has too
-    many. Columns: `KEYS`; ordered as of `cells_of`.
+    """The cells of the largest train sizes, at most `at_most`. A size is shown as a whole, unless the largest alone has
+    too many. Columns: `KEYS`, in the order of `cells_of`.
     """
     cells = trials[KEYS].drop_duplicates("cell").sort_values(_ORDER, ignore_index=True)
     counts = cells["train_size"].value_counts().sort_index(ascending=False)
@@ -111,14 +111,14 @@ def shown_cells(trials: pd.DataFrame, at_most: int = MAX_CELLS) -> Shown:
     return Shown(table, f"{sentence} Select train sizes to see others.")
 
 
-def completed_of(trials: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
+def completed_in_cells(trials: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
     """The trials with `state` completed of the `cell` column of some cells."""
     return trials[(trials["state"] == "completed") & trials["cell"].isin(cells["cell"])]
 
 
 def one_device(trials: pd.DataFrame, cost: str) -> Shown:
-    """The trials under the `trial_frame.CONDITIONS` of most, or all if the cost is counted: time, memory and energy of
-    two devices, say, do not compare.
+    """The trials that ran under the most frequent `trial_frame.CONDITIONS`, such as `device`: times, memory and energy
+    of two devices do not compare. All trials, if the cost is counted.
     """
     if cost in COUNTED or not len(trials):
         return Shown(trials)
@@ -154,7 +154,7 @@ def with_cells(rows: pd.DataFrame, trials: pd.DataFrame) -> pd.DataFrame:
 
 
 def verdicts(table: pd.DataFrame) -> list[str]:
-    """What each row of a `loss_table` says of the baseline, or why it says nothing."""
+    """Of each row of a `loss_table`: its `difference` from the baseline in words, or `why_none` can be told."""
     return [why or verdict for why, verdict in zip(table["why_none"], table["difference"], strict=True)]
 
 

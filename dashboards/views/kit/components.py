@@ -16,7 +16,7 @@ from dashboards.views.kit.drawing import PLOTLY_CONFIG, Figure
 from dashboards.views.kit.part import Drawn, Part
 from orchestrator.analysis.freeze_names import FreezeName
 
-MAX_ROWS, MAX_LINKED_ROWS = 200, 50
+MAX_ROWS, MAX_LINKED_ROWS = 200, 50  # of a table on a page; a link takes longer to make than a text
 _TRIALS = ("trial", "example")
 _WRAPPED = {"verdict", "reason", "note", "setting", "value", "answer"}
 
@@ -198,12 +198,12 @@ def notices(lines: Sequence[str], colour: str, title: str) -> Any:
     return dmc.Alert([html.Div(line) for line in lines], title=title, color=colour, variant="outline")
 
 
-def marked(word: str, remark: str) -> Any:
-    """A word of a sentence whose label is wrong or disputed, and what is said of it."""
+def marked_word(word: str, remark: str) -> Any:
+    """A word of a sentence whose label is wrong or disputed, and the remark on it."""
     return html.Mark([word, html.Span(f" {remark}", className="tag")], className="wrong")
 
 
-def copied(text: str, what: str) -> Any:
+def copy_box(text: str, what: str) -> Any:
     """Text in a box with a button that copies it."""
     copy = dcc.Clipboard(content=text, title=f"Copy {what}", className="copy")
     return html.Div([html.Code(text, tabIndex="0"), copy], className="copied")

@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from orchestrator.analysis.freeze_names import FreezeName
-from trials.escaping import escaped, html
+from trials.escaping import escape_line, html
 from trials.freeze.strategies import LAYERS, TEXT_COLOUR, look_of
 
 # For every figure, on a page and in a file. By default plotly.js 4 offers to upload the figure.
@@ -76,10 +76,10 @@ class Look:
         """Colour of a depth, another for each and the same in both themes."""
         place = (len(_DEPTHS) - 1) * min(depth, n_layers) / max(n_layers, 1)
         step = min(int(place), len(_DEPTHS) - 2)
-        return _mixed(_DEPTHS[step], _DEPTHS[step + 1], place - step)
+        return _mix(_DEPTHS[step], _DEPTHS[step + 1], place - step)
 
     @property
-    def tolerated(self) -> str:
+    def tolerance_colour(self) -> str:
         """What lies within the tolerance."""
         return "rgba(0,158,115,0.18)"
 
@@ -123,13 +123,13 @@ LOOKS = {
 }
 
 
-def _mixed(first: str, second: str, share: float) -> str:
+def _mix(first: str, second: str, share: float) -> str:
     """A colour between two, `#RRGGBB`."""
     pairs = ((int(first[start : start + 2], 16), int(second[start : start + 2], 16)) for start in (1, 3, 5))
     return "#" + "".join(f"{round(a + share * (b - a)):02X}" for a, b in pairs)
 
 
-def in_dark() -> dict[str, str]:
+def dark_colours() -> dict[str, str]:
     """Colours of a light figure, and those that take their place in a dark one."""
     pairs = [(getattr(LIGHT, name), getattr(DARK, name)) for name in ("text", "muted", "paper", "grid")]
     pairs += [(str(LIGHT.scale()[n][1]), str(DARK.scale()[n][1])) for n in (1, 3)]
@@ -151,7 +151,7 @@ def epoch_axis(title: str, last: float, **more: Any) -> dict[str, Any]:
     return axis(title, rangemode="nonnegative", **({"dtick": 1} if last <= _MOST_EPOCHS_NAMED else {}), **more)
 
 
-_MOST_EPOCHS_NAMED = 12
+_MOST_EPOCHS_NAMED = 12  # more ticks than this overlap in a narrow panel
 _LARGE_HIGH = 760  # pixels to which figures are stretched on a large screen
 
 
@@ -198,7 +198,7 @@ def dodge(seed_index: Sequence[int], n_seeds: int, width: float = 0.6) -> list[f
     return [(index + 0.5) / n_seeds * width - width / 2 if n_seeds > 1 else 0.0 for index in seed_index]
 
 
-_MAX_NAME = 60
+_MAX_NAME = 60  # characters
 
 
 def name(text: object, at_most: int = _MAX_NAME) -> str:
@@ -208,7 +208,7 @@ def name(text: object, at_most: int = _MAX_NAME) -> str:
 
 def short(text: object, at_most: int = _MAX_NAME) -> str:
     """A name cut to what a figure has room for, of visible characters; not escaped for HTML."""
-    full = escaped(str(text))
+    full = escape_line(str(text))
     return full if len(full) <= at_most else f"{full[: at_most - 1]}…"
 
 
@@ -232,7 +232,7 @@ def with_strip(frozen: FreezeName, text: str, between: str = " ") -> str:
 
 
 def numbers(values: npt.ArrayLike, scale: float = 1.0, digits: int = 4) -> list[float | None]:
-    """Numbers as JSON can hold them: scaled, rounded, None for NaN and infinities."""
+    """Numbers (n,) as JSON can hold them: scaled, rounded, None for NaN and infinities."""
     scaled = np.round(np.asarray(values, dtype=np.float64) * scale, digits)
     return [value if ok else None for value, ok in zip(scaled.tolist(), np.isfinite(scaled).tolist(), strict=True)]
 
@@ -270,7 +270,7 @@ def with_note(figure: Figure, look: Look, *notes: str, width: int = 110) -> Figu
         return figure
     drawn = figure["layout"]
     width = min(width, _PHONE_LETTERS) if look.narrow else width
-    lines = "<br>".join(escape(escaped(line), quote=False) for line in textwrap.wrap(paragraph, width))
+    lines = "<br>".join(escape(escape_line(line), quote=False) for line in textwrap.wrap(paragraph, width))
     axes = [key for key in drawn if key.startswith("xaxis")]
     lowest = min(axes, key=lambda key: drawn.get(key.replace("x", "y", 1), {}).get("domain", [0.0])[0])
     title = drawn[lowest]["title"]
@@ -356,7 +356,7 @@ def panel_axes(panel: int) -> dict[str, str]:
 
 
 def _share(place: int, n: int, gap: float) -> list[float]:
-    """The extent of one of `n` panels in a row or column, with `gap` between two."""
+    """The extent of panel `place` of `n` panels in a row or column, with `gap` between neighbours; 0 to 1."""
     extent = (1 - gap * (n - 1)) / n
     start = place * (extent + gap)
     return [start, min(start + extent, 1.0)]
@@ -404,7 +404,7 @@ def interval_bars(table: pd.DataFrame, colour: str, *, scale: float = 1.0) -> di
 
 
 def without_few(table: pd.DataFrame) -> pd.DataFrame:
-    """A table of `describe_cells` without the intervals that rest on too few trials to be drawn."""
+    """A table of `describe_cells` whose `low` and `high` are NaN where too few trials allow dots only (`dots_only`)."""
     return table.assign(**{end: table[end].where(table["dots_only"].eq(False)) for end in ("low", "high")})
 
 

@@ -88,14 +88,16 @@ class Drawn:
 
     @cached_property
     def table(self) -> pd.DataFrame:
-        """The figure in numbers, without rows if there is nothing to show; most figures are never asked for it."""
+        """The figure in numbers, with the columns of its part; no rows if there is nothing to show. Made when asked
+        for.
+        """
         return self.make_table()
 
 
 def compute(part: Part[Any], selection: Selection, look: Look) -> Drawn:
     """A part for the selected trials."""
     try:
-        if reason := "" if part.any_state and len(selection.trials) else why_empty(selection):
+        if reason := "" if part.any_state and len(selection.trials) else empty_reason(selection):
             raise EmptyPartError(reason)
         info = part.prepare(selection)
     except EmptyPartError as error:
@@ -105,13 +107,13 @@ def compute(part: Part[Any], selection: Selection, look: Look) -> Drawn:
     return Drawn(figure, partial(part.table, info), "", body, part.note(info))
 
 
-def why_empty(selection: Selection) -> str:
+def empty_reason(selection: Selection) -> str:
     """Why no figure can show anything, and what to do; empty if one may."""
     if selection.sweep is None:
         return "This store has no planned trial yet. Run a sweep: permafrost launch"
     if not len(selection.trials):
         return "The filters exclude every trial. Remove one."
-    if not len(selection.completed):
+    if not len(selection.completed_trials):
         states = selection.trials["state"].value_counts()
         counts = ", ".join(f"{n:,} {state.replace('_', ' ')}" for state, n in states.items())
         return f"No trial has completed yet: {counts}. Answer lists the reasons; run the launch command to resume."
@@ -178,7 +180,7 @@ class View:
     shows: Callable[[Selection], Selection] = lambda selection: selection
     resolved: Callable[[Selection], Selection] = lambda selection: selection
     of_all: tuple[str, ...] = ()
-    why_dimmed: Callable[[Selection], str] = why_empty
+    why_dimmed: Callable[[Selection], str] = empty_reason
     in_navigation: bool = True
 
     @property

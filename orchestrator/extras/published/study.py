@@ -5,7 +5,7 @@
 
 A file defines its metrics, corpora and freezes once; its tables then have one row per freeze. A column is a metric,
 with `@3` for its value after epoch 3 and `.std` for a statistic over the seeds. A cell is a number, `null` (not given)
-or `[low, high]`. What a study does not state is left out or `unknown`, never guessed.
+or `[low, high]`. What a study does not state is left out or `unknown_name`, never guessed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from orchestrator.config.command_line import configs_folder
 from orchestrator.config.yaml_document import Document, faults
-from trials.errors import ConfigError, unknown
+from trials.errors import ConfigError, unknown_name
 from trials.spec import Frozen, Positive
 
 UNKNOWN: Literal["unknown"] = "unknown"
@@ -38,7 +38,7 @@ Cell = float | tuple[float, float] | None
 
 def _setting(name: str) -> str:
     if name not in (settings := (*ALWAYS_SET, *NOT_USED)):
-        raise ValueError(unknown(name, settings))
+        raise ValueError(unknown_name(name, settings))
     return name
 
 
@@ -231,13 +231,13 @@ class Study(Frozen):
             ("freeze", self.freezes, (name for names in freezes for name in names)),
             ("table", self.tables, (name for erratum in errata for name in erratum.tables)),
         ]
-        wrong = [f"{kind} {unknown(name, own)}" for kind, own, names in used for name in names if name not in own]
+        wrong = [f"{kind} {unknown_name(name, own)}" for kind, own, names in used for name in names if name not in own]
         if wrong:
             raise ValueError("; ".join(dict.fromkeys(wrong)))
         return self
 
     def setting(self, name: str) -> object:
-        """Its value; `unknown` if the study does not state it."""
+        """Its value; `unknown_name` if the study does not state it."""
         return self.settings.get(name, UNKNOWN if name in ALWAYS_SET else None)
 
     def numbers(self) -> Iterator[Number]:
@@ -253,7 +253,7 @@ def load_study(name: str) -> Study:
         ConfigError: no such study, or its file is not valid; all errors with file, line and key.
     """
     if name not in STUDIES:
-        raise ConfigError(f"--study: {unknown(name, STUDIES)}")
+        raise ConfigError(f"--study: {unknown_name(name, STUDIES)}")
     return read_study(FOLDER / f"{name}.yaml")
 
 

@@ -26,7 +26,7 @@ from safetensors import SafetensorError, deserialize
 from orchestrator.config.quantities import amount
 from orchestrator.storage.open_storage import open_storage
 from orchestrator.storage.storage import BrokenError, NewerError, Storage
-from orchestrator.store.parts import BrokenPart, PartFolder, is_part, latest, repeated
+from orchestrator.store.parts import BrokenPart, PartFolder, is_part, latest_rows, repeated_rows
 from orchestrator.store.plans import SWEEPS, SweepPlan, checked_spec, is_plan, read_plan
 from orchestrator.store.results import MARKER, NEEDED, check_marker, holds_rows, lost_rows
 from orchestrator.store.schema import (
@@ -134,9 +134,9 @@ def check_store(store: str | Path | Storage, *, tensors: bool = True) -> Report:
     if not tensors:
         return report
     means = "its trial continues from an older checkpoint or starts again"
-    _check_tensors(storage.at(CHECKPOINTS), CHECKPOINT_FILE, "a checkpoint", means, report)
+    _check_tensors(storage.subfolder(CHECKPOINTS), CHECKPOINT_FILE, "a checkpoint", means, report)
     means = "`export model` trains its trial again"
-    _check_tensors(storage.at(WEIGHTS), WEIGHTS_FILE, "the weights of a trial", means, report)
+    _check_tensors(storage.subfolder(WEIGHTS), WEIGHTS_FILE, "the weights of a trial", means, report)
     return report
 
 
@@ -157,7 +157,7 @@ def _check_marker(storage: Storage, report: Report) -> None:
 
 def _read_table(storage: Storage, name: str, report: Report) -> pa.Table:
     """The readable rows of a table, oldest part first."""
-    parts = PartFolder(storage.at(name), ALL_TABLES[name])
+    parts = PartFolder(storage.subfolder(name), ALL_TABLES[name])
     _, read = parts.read_each(parts.read_part)
     for part in read.values():
         if isinstance(part, BrokenPart):
@@ -171,8 +171,8 @@ def _read_table(storage: Storage, name: str, report: Report) -> pa.Table:
 def _check_plans(storage: Storage, report: Report) -> list[SweepPlan]:
     """The newest readable plan of each sweep."""
     newest = []
-    for sweep in storage.at(SWEEPS).folders():
-        folder, plans = storage.at(SWEEPS).at(sweep), list[SweepPlan]()
+    for sweep in storage.subfolder(SWEEPS).folders():
+        folder, plans = storage.subfolder(SWEEPS).subfolder(sweep), list[SweepPlan]()
         for name in filter(is_plan, folder.files()):
             place = f"{SWEEPS}/{sweep}/{name}"
             try:
@@ -202,7 +202,7 @@ def _check_plan(place: str, plan: SweepPlan, report: Report) -> None:
 def _check_rows(tables: dict[str, pa.Table], report: Report) -> None:
     """Check rows against each other, and against what the rows of ended trials record of them."""
     for name, keys in KEYS.items():
-        if n := sum(len(indices) - 1 for indices in repeated(tables[name], keys)):
+        if n := sum(len(indices) - 1 for indices in repeated_rows(tables[name], keys)):
             report.notes.append(f"{name}: {n} rows have the key of a later one, which readers use.")
     trials, commits = tables["trials"], tables["commits"]
     for row in trials.select(["trial_id", "spec"]).to_pylist():
@@ -223,7 +223,7 @@ def _check_rows(tables: dict[str, pa.Table], report: Report) -> None:
 
 def _check_lost(tables: dict[str, pa.Table], completed: set[tuple[str, int]], report: Report) -> set[tuple[str, int]]:
     """Report the rows that ended attempts have lost; the attempts that lack some on which numbers rest."""
-    lost = lost_rows(tables["trials"], {name: latest(tables[name], KEYS[name]) for name in COUNTED})
+    lost = lost_rows(tables["trials"], {name: latest_rows(tables[name], KEYS[name]) for name in COUNTED})
     needed = {pair for pair, by_table in lost.items() if not by_table.keys().isdisjoint(NEEDED)}
     whole = {trial_id for trial_id, _ in completed - needed}  # trials that do not run again
     spared, without_predictions = list[str](), list[str]()

@@ -115,7 +115,7 @@ def export_store_(
 
 
 def _parts(storage: Storage) -> dict[str, int]:
-    return {name: len(storage.at(name).files()) for name in TABLES}
+    return {name: len(storage.subfolder(name).files()) for name in TABLES}
 
 
 def _line(text: str) -> None:

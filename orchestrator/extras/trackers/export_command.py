@@ -23,7 +23,7 @@ from orchestrator.config.console import DEFAULT_STORE, errors_as_exit_codes, std
 from orchestrator.config.quantities import amount
 from orchestrator.config.yaml_document import shorten
 from orchestrator.extras.trackers.tracked_run import Tracker, tracked_run
-from orchestrator.storage.address import scrubbed
+from orchestrator.storage.address import scrub
 from orchestrator.store import ResultStore, open_store
 from trials.errors import ConfigError, PermafrostError, StoreError, one_line, require
 from trials.spec import TrialSpec
@@ -93,7 +93,7 @@ def export_runs(
         except PermafrostError:
             raise
         except Exception as error:  # whatever the tracker's client raises
-            text = shorten(scrubbed(f"{type(error).__name__}: {one_line(str(error))}"), 200).rstrip(".")
+            text = shorten(scrub(f"{type(error).__name__}: {one_line(str(error))}"), 200).rstrip(".")
             raise StoreError(f"{to}: {text}. Run it again: no run is doubled.") from error
         stdout.print_line(f"wrote {amount(n, 'trial')} of {name} to {to}")
 

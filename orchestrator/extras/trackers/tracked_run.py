@@ -11,8 +11,8 @@ from typing import Any, NamedTuple, Protocol
 from orchestrator.analysis.cells import flatten
 from orchestrator.config.yaml_document import shorten
 from orchestrator.execution.failures import last_line
-from orchestrator.storage.address import scrubbed
-from trials.escaping import escaped
+from orchestrator.storage.address import scrub
+from trials.escaping import escape_line
 from trials.record import spent_s
 from trials.spec import TrialSpec
 
@@ -109,7 +109,7 @@ def _summary(evaluations: Sequence[Measured], trial: Row) -> Measured:
 
 
 def _end_tags(trial: Row) -> dict[str, str]:
-    error = scrubbed(last_line(trial["error"])) if trial["error"] else None
+    error = scrub(last_line(trial["error"])) if trial["error"] else None
     return _tags(error=error, **{name: trial.get(name) for name in ("state", "device", "git_commit")})
 
 
@@ -124,7 +124,7 @@ def _numbers(row: Row) -> dict[str, float]:
 
 
 def _text(value: object) -> str:
-    return shorten(escaped(value if isinstance(value, str) else json.dumps(value)), _LONGEST)
+    return shorten(escape_line(value if isinstance(value, str) else json.dumps(value)), _LONGEST)
 
 
 def _tags(**values: object) -> dict[str, str]:

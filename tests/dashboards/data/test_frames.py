@@ -35,7 +35,7 @@ def test_a_row_a_trial_in_the_plans_order_with_its_cell(store: ResultStore) -> N
 
 
 def test_a_page_pairs_settings_that_have_a_rate_each_as_every_other_answer_does(tmp_path: Path) -> None:
-    trials = [spec.at_rate(1e-3) if spec.freeze.depth else spec for spec in TRIALS]
+    trials = [spec.with_rate(1e-3) if spec.freeze.depth else spec for spec in TRIALS]
     store = write_store(tmp_path / "store", trials)
     frame = _trials(Frames(store).refresh())
     evidence = store.evidence(trials).frame

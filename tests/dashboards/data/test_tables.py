@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from dashboards.data.tables import as_csv, as_latex, as_markdown, shown
+from dashboards.data.tables import as_csv, as_latex, as_markdown, cell_text
 from orchestrator.analysis.freeze_names import FreezeName
 from tests.examples import each
 from tests.orchestrator.analysis.frames import freeze_of
@@ -60,14 +60,14 @@ def test_markdown_shows_the_squares_before_the_name_and_csv_the_name_alone() -> 
      (None, ""), (float("nan"), ""), (True, "yes"), (3, "3"), (134741770, "134,741,770"), (0.5, "0.5"),
      (12345.6, "12,346"), (0.0, "0"), (1234.5, "1,234.5"), ("a", "a")])  # fmt: skip
 def test_numbers_are_written_as_people_write_them(value: object, words: str) -> None:
-    assert shown(value) == words
+    assert cell_text(value) == words
 
 
 @each("value, column, words", [
      (67.2, "score (%)", "67.20"), (-0.123456, "difference (points)", "-0.12"), (0.00002, "p (Holm)", "< 0.001"),
      (0.04, "p", "0.040"), (2192, "trainable parameters", "2,192"), (0.00002, "learning rate", "2e-05")])  # fmt: skip
 def test_the_unit_of_a_column_decides_how_many_decimals_are_shown(value: object, column: str, words: str) -> None:
-    assert shown(value, column) == words
+    assert cell_text(value, column) == words
 
 
 def test_latex_begins_with_the_source_as_a_comment() -> None:

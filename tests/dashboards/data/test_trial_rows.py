@@ -22,7 +22,7 @@ class Counting(FolderStorage):
         super().__init__(folder)
         self.opened: list[str] = [] if opened is None else opened
 
-    def at(self, name: str) -> Counting:
+    def subfolder(self, name: str) -> Counting:
         return Counting(self.folder / name, self.opened)
 
     def open(self, name: str) -> pa.NativeFile:
@@ -50,15 +50,15 @@ def _trials(*names: str) -> pd.DataFrame:
 def test_a_compacted_store_gives_the_same_rows(tmp_path: Path) -> None:
     store, _ = _store(tmp_path / "s", parts=2)
     reader = TrialRows(store, "predictions")
-    before = reader.of(_trials(IDS[0]))
+    before = reader.rows(_trials(IDS[0]))
     store.compact()
     assert len(before) == 2
-    assert reader.of(_trials(IDS[0])).equals(before)
+    assert reader.rows(_trials(IDS[0])).equals(before)
 
 
 @pytest.mark.parametrize(("most", "opened"), [(3, 1), (2, 2)])
 def test_rows_of_more_trials_than_memory_holds_are_read_again(most: int, opened: int, tmp_path: Path) -> None:
     store, storage = _store(tmp_path / "s", parts=1)
     reader = TrialRows(store, "predictions", most=most)
-    assert [len(reader.of(_trials(*IDS[:3]))) for _ in range(2)] == [6, 6]
+    assert [len(reader.rows(_trials(*IDS[:3]))) for _ in range(2)] == [6, 6]
     assert len(storage.opened) == opened

@@ -20,11 +20,11 @@ from dashboards.views.kit.cards import (
     answers_of_page,
     answers_table,
     cards_or_table,
-    in_short,
     interval_bar,
     next_command,
     settings_of,
     short_answers,
+    short_sentence,
 )
 from orchestrator.analysis.answer import Answer, freeze_yaml
 from orchestrator.analysis.answer_text import Loss
@@ -57,7 +57,7 @@ def test_choosing_on_test_is_refused(tmp_path: Path) -> None:
 def test_the_answer_is_the_largest_saving_within_the_tolerance(clear: Select) -> None:
     found = _answers(clear(""))
     assert [each.train_size for each in found] == [800, 200]
-    assert in_short(found) == "tiny: freeze the first 2 of 6 layers."
+    assert short_sentence(found) == "tiny: freeze the first 2 of 6 layers."
     assert found[0].yaml == "trial:\n  freeze: {strategy: first_k, depth: 2}\n  frozen_dropout: true\n"
     assert settings_of(found[0]).set_index("freeze")["qualifies"].to_dict()["first 2"]
 
@@ -125,7 +125,7 @@ def test_one_command_launches_the_seeds_that_would_probably_decide_all(tmp_path:
 def test_crossed_seeds_have_no_command(tmp_path: Path) -> None:
     selection = made(tmp_path / "s", trials=specs(train_sizes=(200,)))
     assert selection.sweep is not None
-    selection.sweep.trials["seed"] = Seeds.of(0, 1).key
+    selection.sweep.trials["seed"] = Seeds.from_settings(0, 1).key
     assert next_command(2, selection.sweep, "results") is None
 
 

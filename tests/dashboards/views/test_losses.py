@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dashboards.data.selection import Selection
 from dashboards.views import depth_strip, loss_panels, losses
 from dashboards.views.kit.drawing import DARK, LIGHT
-from dashboards.views.loss_panels import beside_marks, label_width
+from dashboards.views.loss_panels import label_places, label_width
 from dashboards.views.trials import trials_csv
 from tests.dashboards.stores import Invented, specs
 from tests.dashboards.views.conftest import CLEAR, FIVE
@@ -112,7 +112,7 @@ def test_a_mark_opens_the_trials_of_its_setting(clear: Select) -> None:
 )
 def test_a_label_lies_on_no_mark_and_on_no_other_label(at: list[tuple[float, float]], length: int) -> None:
     names = ["x" * length] * len(at)
-    sides = beside_marks(at, names, (0, 380, 0, 300), range(len(at)))
+    sides = label_places(at, names, (0, 380, 0, 300), range(len(at)))
     boxes = []
     for (x, y), side in zip(at, sides, strict=True):
         if side:

@@ -75,7 +75,7 @@ def test_no_answer_contradicts_itself(sweep: str) -> None:
     trials = STORE.evidence(plan.specs)
     found = set[str]()
     for rows in questions(trials.frame):
-        of = decide(rows, plan.asks)
+        of = decide(rows, plan.decision_plan)
         for tolerance in TOLERANCES:
             answer = answer_to(rows, trials.specs, of.at_tolerance(tolerance), saved_shares(rows))
             found |= {f"{answer.heading} within {tolerance:g}: {text}" for text in contradictions(answer)}

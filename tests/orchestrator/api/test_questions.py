@@ -38,7 +38,7 @@ def forecast(trial_s: float) -> Callable[..., Forecast]:
     """In place of `forecast_of`: trials of 100 items and the usual epochs take so long, one at a time."""
 
     def made(plan: Plan, *_: object, **__: object) -> Forecast:
-        seconds = {i.trial_id: trial_s * i.train_size / 100 * i.optim.epochs / EPOCHS for i in plan.ahead}
+        seconds = {i.trial_id: trial_s * i.train_size / 100 * i.optim.epochs / EPOCHS for i in plan.workload}
         wall_s = sum(seconds.values())
         return Forecast(
             plan.sweep.name, 0.0, "cpu", 1, len(seconds), "", Figure(wall_s, wall_s, wall_s), seconds=seconds

@@ -115,7 +115,7 @@ class SteppedStorage(FolderStorage):
     def __str__(self) -> str:
         return f"memory/{self._inside}"
 
-    def at(self, name: str) -> SteppedStorage:
+    def subfolder(self, name: str) -> SteppedStorage:
         part = SteppedStorage(self._memory, self._program, paged=self._paged)
         part._inside = f"{self._inside}{name}/"
         self._parts.append(part)

@@ -82,7 +82,7 @@ def driver(room: Room, *, is_killed: bool = False, retries: bool = False, **faul
             room.running.pop(program.name, None)
 
     def share(program: Program, storage: SteppedStorage, membership: Membership) -> None:
-        trials, rows = SharedTrials(storage, membership, {}), PartFolder(storage.at("trials"), TRIALS)
+        trials, rows = SharedTrials(storage, membership, {}), PartFolder(storage.subfolder("trials"), TRIALS)
         ended, free = trials.look([])
         attempt = trials.claim("t")
         while attempt is None:

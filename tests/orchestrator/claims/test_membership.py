@@ -37,7 +37,7 @@ ELSEWHERE = ME.model_copy(update={"host": "node7", "user": "ada", "pid": 4711})
 
 
 def left(storage: Storage) -> list[str]:
-    return list(storage.at("drivers").files())
+    return list(storage.subfolder("drivers").files())
 
 
 def set_by(now_s: list[float]) -> Timing:
@@ -90,7 +90,7 @@ def test_each_running_driver_is_found_with_its_trials_and_where_its_ray_is(tmp_p
     storage = FolderStorage(tmp_path)
     with Membership(storage, "s", say=print, timing=QUICK) as one, Membership(storage, "other", say=print) as two:
         for membership, trial_ids in ((one, "ab"), (two, "bc")):
-            claims = Claims(storage.at(CLAIMS), membership)
+            claims = Claims(storage.subfolder(CLAIMS), membership)
             claims.refresh()
             for trial_id in trial_ids:
                 claims.take(trial_id)
@@ -113,7 +113,7 @@ def test_for_display_the_last_sign_of_life_decides(
     storage = FolderStorage(tmp_path)
     if alive != "now":
         monkeypatch.setattr("orchestrator.claims.membership._utc_now", lambda: alive)
-    storage.at("drivers").write(f"{'0' * 16}-00000001.json", ELSEWHERE.as_json())
+    storage.subfolder("drivers").write(f"{'0' * 16}-00000001.json", ELSEWHERE.as_json())
     assert bool(running_drivers(storage, "s")) == runs
 
 
@@ -151,7 +151,7 @@ def test_a_second_driver_of_a_search_is_told_who_has_it_in_one_line_and_takes_ov
     assert (said, "\n" in str(refused.value), refused.value.exit_code) == ([], False, 3)
     with Membership(storage, "s", say=print, timing=NEVER) as next_one:
         hold_search(storage, next_one, "s")
-    assert list(storage.at("searches").files()) == ["s-000002.json", "t-000001.json"]
+    assert list(storage.subfolder("searches").files()) == ["s-000002.json", "t-000001.json"]
 
 
 def test_after_a_kill_the_next_driver_has_the_search_when_the_dead_one_was_silent_for_long_enough(
@@ -215,7 +215,7 @@ def test_time_in_which_the_watcher_itself_slept_does_not_count(local_storage: Fo
 def test_what_cannot_be_understood_counts_as_ended_once_it_was_silent_and_files_of_others_do_not_disturb(
     local_storage: FolderStorage,
 ) -> None:
-    folder = local_storage.at("drivers")
+    folder = local_storage.subfolder("drivers")
     folder.write("0123456789abcdef-00000001.json", b'{"pid": 1}')
     folder.write("README.txt", b"hands off")
     said: list[str] = []
@@ -241,7 +241,7 @@ class CountingStorage(FolderStorage):
     broken = False
     hangs: threading.Event | None = None
 
-    def at(self, name: str) -> CountingStorage:
+    def subfolder(self, name: str) -> CountingStorage:
         return CountingStorage(self.folder / name)
 
     def files(self, *names: str) -> dict[str, int]:

@@ -109,7 +109,7 @@ def test_many_sweeps_are_summarised_as_each_alone(tmp_path: Path) -> None:
     """One shares settings with another; one has no baseline at the rates of its settings."""
     baseline, *frozen = specs(seeds=[0], train_sizes=[900])
     sweeps = [specs(seeds=range(2), train_sizes=[size]) for size in (200, 300)]
-    sweeps += [specs(seeds=[5], train_sizes=[300]), [baseline, *(spec.at_rate(2e-3) for spec in frozen)]]
+    sweeps += [specs(seeds=[5], train_sizes=[300]), [baseline, *(spec.with_rate(2e-3) for spec in frozen)]]
     for number, planned in enumerate(sweeps):
         write_store(tmp_path / "results", planned, sweep=f"sweep-{number}")
     store = open_store(tmp_path / "results")

@@ -37,7 +37,7 @@ def test_an_engine_that_is_registered_runs_the_trials_of_a_launch(
     @ENGINES.register("counting")
     @contextmanager
     def counting(job: Job) -> Iterator[Engine]:
-        seen.append(len(job.plan.ahead))
+        seen.append(len(job.plan.workload))
         with ENGINES["inline"](job) as engine:
             yield engine
 

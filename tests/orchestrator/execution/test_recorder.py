@@ -84,7 +84,7 @@ def test_energy_is_a_sum_and_null_where_a_part_of_it_is_not_known(store: ResultS
 
 @each("gpus, expected", [(0.0, 8.0), (0.5, None), (1.0, 8.0), (2.0, 8.0)])
 def test_the_energy_of_a_gpu_that_was_shared_is_nobodys(gpus: float, expected: float | None) -> None:
-    shared = replace(LAST, energy_j=8.0).placed(gpus=gpus, worker_slots=1)
+    shared = replace(LAST, energy_j=8.0).with_placement(gpus=gpus, worker_slots=1)
     assert epoch_row(SPEC, 1, shared)["energy_j"] == row(shared)["energy_j"] == expected
 
 

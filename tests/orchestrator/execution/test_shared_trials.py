@@ -37,7 +37,7 @@ def store(tmp_path: Path) -> ResultStore:
 
 def committed(store: ResultStore) -> Counter[str]:
     """The number of rows of each trial that say it completed, over all of its attempts."""
-    rows = PartFolder(store.storage.at("trials"), TRIALS).read().select(["trial_id", "state"]).to_pylist()
+    rows = PartFolder(store.storage.subfolder("trials"), TRIALS).read().select(["trial_id", "state"]).to_pylist()
     return Counter(row["trial_id"] for row in rows if row["state"] == State.COMPLETED)
 
 
@@ -75,7 +75,7 @@ def test_drivers_of_one_sweep_run_each_trial_once_and_each_sees_the_whole_sweep(
 def test_drivers_of_overlapping_sweeps_run_each_common_trial_once_and_leave_nothing(store: ResultStore) -> None:
     drive_all(store, [range(14), range(10, 24)])
     assert committed(store) == {spec.trial_id: 1 for spec in SPECS}
-    assert [list(store.storage.at(name).files()) for name in ("claims", "drivers")] == [[], []]
+    assert [list(store.storage.subfolder(name).files()) for name in ("claims", "drivers")] == [[], []]
 
 
 def test_a_trial_that_failed_with_another_driver_has_ended_for_this_launch_and_runs_in_the_next(
@@ -92,7 +92,7 @@ def test_on_an_object_store_each_trial_is_committed_once(s3: S3Process, prefix: 
     store.create()
     drive_all(store, [range(4)] * 2)
     assert committed(store) == {spec.trial_id: 1 for spec in SPECS[:4]}
-    assert store.storage.at("drivers").files() == {}
+    assert store.storage.subfolder("drivers").files() == {}
 
 
 # --- What one driver does with what it finds
@@ -125,13 +125,13 @@ def test_a_trial_that_ended_between_a_look_and_its_claim_does_not_run(store: Res
             store.append("trials", [trial(trial_id, 1, state)])
             one.forget({trial_id: 1})
             assert other.claim(trial_id) is None
-        assert store.storage.at("claims").files() == {}
+        assert store.storage.subfolder("claims").files() == {}
         assert other.look(["complete", "failed"]) == (["complete", "failed"], [])
 
 
 def test_a_trial_of_a_driver_that_left_goes_on_under_the_next_number(store: ResultStore) -> None:
     with Membership(store.storage, "s", say=print) as gone:
-        claims = Claims(store.storage.at(CLAIMS), gone)
+        claims = Claims(store.storage.subfolder(CLAIMS), gone)
         claims.refresh()
         assert claims.take("t", 3) == 3
     with two(store) as (one, other):
@@ -149,7 +149,7 @@ def test_a_driver_that_ends_a_trial_after_it_was_removed_leaves_the_claim_of_the
         assert one.claim("t") == 2
         store.append("trials", [trial("t", 1, "failed")])
         late.forget({"t": 1})
-        assert list(store.storage.at("claims").files()) == ["t-000002.json"]
+        assert list(store.storage.subfolder("claims").files()) == ["t-000002.json"]
         assert other.look(["t"]) == ([], [])
 
 

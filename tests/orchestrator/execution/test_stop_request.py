@@ -38,7 +38,7 @@ def test_a_request_in_the_store_stops_the_sweep_says_who_asked_and_is_not_left_b
             time.sleep(0.01)
     assert (stop.exit_code, stop.asker) == (143, "ann@desk")
     assert said == ["Stopping at the request of ann@desk: running trials continue to their next evaluation."]
-    assert not store.storage.at("stops").at("mine").files()
+    assert not store.storage.subfolder("stops").subfolder("mine").files()
 
 
 def test_a_request_for_another_sweep_or_from_before_stops_nothing(store: ResultStore) -> None:

@@ -20,13 +20,13 @@ def run(pace: Pace, spec: TrialSpec, epoch_s: float, epochs: int | None = None, 
     """Evaluate a trial after each of its epochs, the first of which begins at `since`."""
     for epoch in range(1, (epochs or spec.optim.epochs) + 1):
         record = make_record(epoch=float(epoch), setup_s=0.0, prefix_s=0.0, train_s=epoch_s, eval_s=0.0)
-        pace.evaluated(spec, record, since + epoch * epoch_s)
+        pace.add_evaluation(spec, record, since + epoch * epoch_s)
 
 
 def run_whole(pace: Pace, spec: TrialSpec, epoch_s: float, *, since: float = 0.0) -> None:
-    pace.started(spec, since)
+    pace.add_start(spec, since)
     run(pace, spec, epoch_s, since=since)
-    pace.ended(spec, is_complete=True)
+    pace.add_end(spec, is_complete=True)
 
 
 def test_what_is_frozen_is_expected_to_be_faster_before_it_has_been_timed() -> None:
@@ -69,10 +69,10 @@ def test_a_long_last_trial_is_awaited_although_others_were_short() -> None:
     short, long = [spec_of(seed, freeze=FROZEN) for seed in range(7)], spec_of(8)
     pace = Pace([*short, long])
     for spec in (*short, long):
-        pace.started(spec, 0.0)
+        pace.add_start(spec, 0.0)
     for spec in short:
         run(pace, spec, 1.0)
-        pace.ended(spec, is_complete=True)
+        pace.add_end(spec, is_complete=True)
     run(pace, long, 100.0, epochs=2)
     assert pace.seconds_to_end(200.0) == pytest.approx(700.0)
 
@@ -82,11 +82,11 @@ def test_when_a_trial_has_ended_its_worker_counts_until_the_next_one_which_count
     pace = Pace([first, second])
     run_whole(pace, first, 10.0)
     assert pace.seconds_to_end(90.0) == pytest.approx(90.0)
-    pace.started(second, 90.0)
+    pace.add_start(second, 90.0)
     assert pace.seconds_to_end(94.0) == pytest.approx(86.0)
     assert pace.seconds_to_end(500.0) == pytest.approx(80.0)  # its first evaluation has not come
     run(pace, second, 10.0, since=500.0)
-    pace.ended(second, is_complete=True)
+    pace.add_end(second, is_complete=True)
     assert pace.seconds_to_end(590.0) == 0.0
 
 
@@ -96,9 +96,9 @@ def test_rows_of_a_store_give_the_end_that_the_events_gave() -> None:
     events, rows = Pace(specs), Pace(specs)
     for spec in specs[:2]:
         run_whole(events, spec, 10.0)
-        rows.add_ended(spec, 9.0, 90.0, is_complete=True)
+        rows.add_stored(spec, 9.0, 90.0, is_complete=True)
     for spec in specs[2:]:
-        events.started(spec, 90.0)
+        events.add_start(spec, 90.0)
         run(events, spec, 10.0, epochs=3, since=90.0)
         rows.add_running(spec, 3.0, 30.0, 120.0)
     assert rows.seconds_to_end(125.0) == events.seconds_to_end(125.0) == pytest.approx(55.0)
@@ -107,7 +107,7 @@ def test_rows_of_a_store_give_the_end_that_the_events_gave() -> None:
 def test_without_an_evaluation_there_is_no_estimate() -> None:
     pace = Pace([spec_of(0)])
     assert pace.seconds_to_end(5.0) is None
-    pace.started(spec_of(0), 5.0)
+    pace.add_start(spec_of(0), 5.0)
     assert pace.seconds_to_end(10.0) is None
-    pace.ended(spec_of(0), is_complete=False)
+    pace.add_end(spec_of(0), is_complete=False)
     assert pace.seconds_to_end(20.0) is None

@@ -11,7 +11,7 @@ import yaml
 
 from orchestrator.config.console import say
 from orchestrator.own_data.choose_options import ChooseOptions
-from orchestrator.own_data.question import SweepFile, as_before, question_of, write_question
+from orchestrator.own_data.question import SweepFile, question_of, with_pinned_versions, write_question
 from orchestrator.store import ResultStore
 from orchestrator.sweeps.load_sweep import load_sweep
 from orchestrator.sweeps.plan import Plan, make_plan
@@ -53,14 +53,14 @@ def test_the_same_question_again_stays_at_the_versions_of_its_file(
     before = question_of(ASKED, Lookup(), say).sweep_text()
     SweepFile(path).write(before)
     old, repo.files = repo.commit(), {**repo.files, "README.md": b"# Moved"}
-    again = as_before(ASKED, tmp_path, say)
+    again = with_pinned_versions(ASKED, tmp_path, say)
     assert (again.data, again.model) == ("ud:UD_Naija-NSC@2.16", f"hub:acme/tiny@{old}")
     assert f"pinned  model hub:acme/tiny@{old}, as in {path}\n" in capsys.readouterr().err
     assert yaml.safe_load(question_of(again, Lookup(), say).sweep_text()) == yaml.safe_load(before)
-    looser = as_before(replace(ASKED, tolerance=2.0), tmp_path, say)
+    looser = with_pinned_versions(replace(ASKED, tolerance=2.0), tmp_path, say)
     assert (looser.data, looser.model) == (again.data, again.model)  # its trials serve
     other = ChooseOptions(data=ASKED.data, model=ASKED.model, held_out=0.3)
-    assert as_before(other, tmp_path, say) == other  # another question
+    assert with_pinned_versions(other, tmp_path, say) == other  # another question
 
 
 def planned(store: ResultStore) -> Plan:
@@ -78,7 +78,7 @@ def test_a_plan_says_the_commit_of_a_name_and_one_that_moved_makes_other_trials(
     )
     assert {spec.model.source for spec in before.trials} == {source}
     store.create()
-    store.add_plan(before.declared())
+    store.add_plan(before.stored_plan())
     repo.files = {**repo.files, "config.json": repo.files["config.json"].replace(b"{", b'{"note": 1, ', 1)}
     after = planned(store)
     assert "its files changed since the last launch, so the 2 trials of before" in "\n".join(after.notes)

@@ -82,7 +82,7 @@ def test_another_question_may_replace_a_file_unless_somebody_edited_it(question:
     SweepFile(path).write(text)
     for asked in (question.command, OTHER):
         SweepFile(path).refuse_other(asked)
-    assert [SweepFile(path).asks(asked) for asked in (question.command, OTHER)] == [True, False]
+    assert [SweepFile(path).is_for(asked) for asked in (question.command, OTHER)] == [True, False]
     for before, after in (("tolerance: 0.5", "tolerance: 2"), ("# As it was", "# as it was"), ("seeds", "# seeds")):
         path.write_text(text.replace(before, after, 1))
         with pytest.raises(RefusedError, match="is not as `permafrost choose` wrote it for this question"):
@@ -97,8 +97,8 @@ def test_the_trials_of_a_question_serve_it_at_another_tolerance(
 ) -> None:
     path = tmp_path / "my.yaml"
     SweepFile(path).write(replace(question, command=f"{question.command} --tolerance 1").sweep_text())
-    assert SweepFile(path).asks_alike(f"{question.command} {words}".strip()) is is_alike
-    assert not SweepFile(tmp_path / "other.yaml").asks_alike(question.command)
+    assert SweepFile(path).is_for_any_tolerance(f"{question.command} {words}".strip()) is is_alike
+    assert not SweepFile(tmp_path / "other.yaml").is_for_any_tolerance(question.command)
 
 
 def test_a_file_with_a_comment_train_size_or_weights_of_its_own_is_kept_and_an_edited_one_left_to_launch(

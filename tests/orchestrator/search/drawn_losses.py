@@ -17,7 +17,7 @@ import pandas as pd
 
 from orchestrator.analysis.decide import Decision, decide
 from orchestrator.analysis.decision_plan import DecisionPlan
-from orchestrator.search.choose_depth import Budget, Want, wants
+from orchestrator.search.choose_depth import Budget, Want, next_pairs
 from trials.spec import FreezeSpec
 
 Floats = npt.NDArray[np.float64]
@@ -100,7 +100,7 @@ def wanted(
 ) -> list[Want]:
     """What comes next after these losses."""
     saved = savings(len(losses)) if saved is None else saved
-    return wants(decided(losses, seeds, saved), list(map(set, losses)), seeds, saved, budget)
+    return next_pairs(decided(losses, seeds, saved), list(map(set, losses)), seeds, saved, budget)
 
 
 def search(draws: Floats, rng: np.random.Generator, slots: int = 1) -> tuple[int, int]:

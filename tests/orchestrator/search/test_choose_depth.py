@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from orchestrator.analysis.rows import Floats
 from orchestrator.analysis.two_way import BEYOND, WITHIN
-from orchestrator.search.choose_depth import Budget, Why, spread, why
+from orchestrator.search.choose_depth import Budget, Why, end_reason, spread
 from tests.examples import examples
 from tests.orchestrator.search.drawn_losses import (
     TOLERANCE,
@@ -40,7 +40,7 @@ def first(n: int, losses: Sequence[float]) -> dict[int, Floats | None]:
 
 def reason(losses: Sequence[Losses], seeds: Sequence[int] = SEEDS) -> Why:
     """Why a search with these losses ends, or `open`."""
-    return why(decided(losses, seeds), list(map(set, losses)), seeds, savings(len(losses)))
+    return end_reason(decided(losses, seeds), list(map(set, losses)), seeds, savings(len(losses)))
 
 
 @pytest.mark.slow

@@ -33,7 +33,7 @@ def spec_of(depth: int, seed: int) -> TrialSpec:
 
 
 def depths_of(depths: Sequence[int]) -> Depths:
-    return Depths.of([spec_of(depth, seed) for depth in depths for seed in SEEDS])
+    return Depths.from_trials([spec_of(depth, seed) for depth in depths for seed in SEEDS])
 
 
 DEPTHS = depths_of(range(len(LOSSES)))
@@ -134,20 +134,20 @@ def test_it_ends_with_the_answer_and_its_curve_and_what_the_choice_loses_on_test
 
 def test_sentences_of_documents_are_judged_by_them(tmp_path: Path, usual: DepthSearch) -> None:
     source = searched(tmp_path, trials(documents=True), depths=(0, 1))
-    row = source.decided().table.iloc[0]
+    row = source.decision().table.iloc[0]
     assert (row["n_sentences"], row["n_documents"]) == (300, 20)
-    assert row["high"] != pytest.approx(usual.decided().table.iloc[0]["high"])
+    assert row["high"] != pytest.approx(usual.decision().table.iloc[0]["high"])
     assert "300 dev sentences of 20 documents" in source.answer_lines(200)[1]
 
 
 def test_a_run_that_collapsed_is_left_out_and_reported(tmp_path: Path) -> None:
     table = {**trials(), spec_of(1, 1).trial_id: [record_of(1, 1, collapsed=True)]}
     source = searched(tmp_path, table, depths=(0, 1))
-    row = source.decided().table.iloc[0]
+    row = source.decision().table.iloc[0]
     assert row["collapsed"] == 1
     assert row["loss"] < 1 < row["loss_all"]
     assert row["barred"] == "its mean over all runs is not within the tolerance"
-    assert source.decided().choice is None
+    assert source.decision().choice is None
     assert "runs collapsed" in source.answer_lines(200)[1]
 
 
@@ -167,8 +167,8 @@ def test_a_search_that_finds_trials_in_the_store_gives_the_same_answer_and_a_fin
     spent = simulate(resumed, table)
     assert resumed.answer_lines() == usual.answer_lines()
     assert (spent.trials == 0) == (n_stored == 18)
-    for name in store.storage.at("contributions").files():
-        store.storage.at("contributions").write(name, b"harmed")
+    for name in store.storage.subfolder("contributions").files():
+        store.storage.subfolder("contributions").write(name, b"harmed")
     harmed = DepthSearch(goal(tolerance=1.0), DEPTHS, StoredTrials(store))
     assert simulate(harmed, table).trials == len(usual._used)
     assert harmed.answer_lines() == usual.answer_lines()

@@ -117,7 +117,7 @@ def test_a_search_that_was_cut_goes_on_from_its_store_as_if_it_had_not_been(
     run(resumed, recorded, cut)
     assert (resumed.answer_lines(), cut.suggestions("s")) == (uncut.answer_lines(), whole.suggestions("s"))
     assert [cell.ends for cell in resumed.cells] == [cell.ends for cell in uncut.cells]
-    assert len(cut.storage.at("sweeps").at("s").files()) == 1
+    assert len(cut.storage.subfolder("sweeps").subfolder("s").files()) == 1
     later = suggesting(cut, schedule)
     assert (later.next(), later.is_over, later.answer_lines()) == (None, True, uncut.answer_lines())
     if schedule is ASHA:  # what was stopped runs to its end where no schedule stops it

@@ -67,7 +67,7 @@ def resolver(seeds: Sequence[int]) -> Callable[[Point], list[TrialSpec]]:
     """From a point with `freeze.depth` and `optim.lr` to its trials."""
 
     def resolve(point: Point) -> list[TrialSpec]:
-        settings = dict(point.dotted())
+        settings = dict(point.dotted_settings())
         return [spec_of(settings["freeze.depth"], settings["optim.lr"], seed) for seed in seeds]
 
     return resolve

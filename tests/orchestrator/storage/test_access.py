@@ -38,7 +38,7 @@ def others_folder(tmp_path: Path) -> Iterator[Path]:
 CALLS: dict[str, Callable[[FolderStorage], object]] = {
     "files": lambda storage: storage.files(),
     "folders": lambda storage: storage.folders(),
-    "inside": lambda storage: storage.inside(),
+    "inside": lambda storage: storage.files_by_folder(),
     "exists": lambda storage: storage.exists("file"),
     "open": lambda storage: storage.open("file"),
     "read": lambda storage: storage.read("file"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from orchestrator.storage.address import Address, endpoint_url, is_address, parse_address, scrubbed
+from orchestrator.storage.address import Address, endpoint_url, is_address, parse_address, scrub
 from tests.examples import each
 from trials.errors import ConfigError
 
@@ -88,7 +88,7 @@ def test_an_endpoint_is_the_addresss_or_the_environments_whose_secret_is_not_rep
     ],
 )
 def test_what_looks_like_a_key_is_taken_out_of_a_librarys_message(message: str) -> None:
-    found = scrubbed(message)
+    found = scrub(message)
     assert "***" in found
     for secret in (SECRET, "AKIAIOSF", "wJalrXUt", "aeeed9", "FwoGZX", "abc.def", "ya29"):
         assert secret not in found
@@ -98,6 +98,6 @@ def test_the_environments_secrets_are_taken_out_whatever_they_look_like_and_name
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hunter22")
-    assert scrubbed("bad key hunter22.") == "bad key ***."
+    assert scrub("bad key hunter22.") == "bad key ***."
     message = "key 'my/long/prefix/of/a/store/epochs/part-01795205817315137614-d1ff5195.parquet' in bucket 'bucket'"
-    assert scrubbed(message) == message
+    assert scrub(message) == message

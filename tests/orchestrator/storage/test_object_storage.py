@@ -74,12 +74,12 @@ def test_names_in_several_pages_are_listed_and_those_beyond_are_not_asked_for(s3
     storage = open_storage(s3.address(prefix))  # three names a page
     for n in range(7):
         storage.write(f"part-{n}", b"x")
-        storage.at("sweeps").at(f"s{n % 2}").write(f"plan-{n}", b"xy")
+        storage.subfolder("sweeps").subfolder(f"s{n % 2}").write(f"plan-{n}", b"xy")
     storage.write("empty", b"")  # as other programs mark a folder
     assert storage.files() == {f"part-{n}": 1 for n in range(7)}
     assert storage.files("part-3", "part-6") == {"part-4": 1, "part-5": 1}
-    assert (storage.folders(), storage.at("sweeps").folders()) == (["sweeps"], ["s0", "s1"])
-    assert storage.at("sweeps").inside() == {
+    assert (storage.folders(), storage.subfolder("sweeps").folders()) == (["sweeps"], ["s0", "s1"])
+    assert storage.subfolder("sweeps").files_by_folder() == {
         "s0": {f"plan-{n}": 2 for n in (0, 2, 4, 6)}, "s1": {f"plan-{n}": 2 for n in (1, 3, 5)},
     }  # fmt: skip
 
@@ -90,7 +90,7 @@ def test_failures_that_pass_cost_no_row_and_double_none(store: ResultStore, prox
         store.append("epochs", [epoch(step=step)])
     proxy.failing = 2
     assert steps(store) == [0, 1, 2]
-    assert len(store.storage.at("epochs").files()) == 3
+    assert len(store.storage.subfolder("epochs").files()) == 3
 
 
 def test_a_lasting_failure_names_the_storage_and_says_that_the_rest_is_whole(

@@ -34,7 +34,7 @@ class Disk:
 
 
 def test_what_was_written_is_there_after_a_power_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    disk, storage = Disk(monkeypatch), FolderStorage(tmp_path / "new" / "store").at("epochs")
+    disk, storage = Disk(monkeypatch), FolderStorage(tmp_path / "new" / "store").subfolder("epochs")
     for name in ("first", "second"):
         storage.write(name, name.encode())
         assert disk.read(storage.folder / name) == name.encode()
@@ -69,7 +69,7 @@ def test_a_file_system_that_flushes_no_folders_is_written_to_and_a_disk_that_fai
 
 
 def test_an_object_is_created_once_and_who_asks_again_with_its_content_is_told_that_it_is_his(storage: Storage) -> None:
-    claims = storage.at("new").at("claims")
+    claims = storage.subfolder("new").subfolder("claims")
     answers = [claims.create("a", content) for content in (b"first", b"second", b"first")]
     assert (answers, claims.read("a"), list(claims.files())) == ([True, False, True], b"first", ["a"])
 

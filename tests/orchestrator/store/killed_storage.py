@@ -16,7 +16,7 @@ class Killed(FolderStorage):
         super().__init__(folder)
         self._left = left
 
-    def at(self, name: str) -> Killed:
+    def subfolder(self, name: str) -> Killed:
         return Killed(self.folder / name, self._left)
 
     def write(self, name: str, content: bytes | pa.Buffer) -> None:

@@ -80,7 +80,7 @@ def complete(
 def spoil(storage: Storage, folder: str, number: int = 0) -> str:
     """Turn one bit over in the middle of a file; its path in the store."""
     for inner in folder.split("/"):
-        storage = storage.at(inner)
+        storage = storage.subfolder(inner)
     name = list(storage.files())[number]
     content = bytearray(storage.read(name))
     content[len(content) // 2] ^= 4

@@ -49,5 +49,5 @@ def test_a_trials_weights_are_those_of_its_latest_attempt_and_another_trial_has_
     assert find_weights(storage, TRIAL) == b"second"
     assert len(weights_of(storage)[TRIAL]) == 1
     save_weights(storage, TRIAL, b"weights")
-    storage.at(WEIGHTS).write(weights_of(storage)[TRIAL][0], b"weighty")
+    storage.subfolder(WEIGHTS).write(weights_of(storage)[TRIAL][0], b"weighty")
     assert find_weights(storage, TRIAL) is None

@@ -19,5 +19,5 @@ def test_documents_stand_beside_the_sentences_and_other_rows_have_none(tmp_path:
     frame = store.evidence(specs).frame
     assert [None if each is None else each.tolist() for each in frame["sentences"]] == [[0.25, 0.75]] * 2 + [None]
     assert [None if each is None else each.tolist() for each in frame["documents"]] == [[0, 1], None, None]
-    of_first, of_second = (StoredTrials(store).of(spec.trial_id).sentences["dev"] for spec in specs[:2])
+    of_first, of_second = (StoredTrials(store).progress(spec.trial_id).sentences["dev"] for spec in specs[:2])
     assert (of_first["documents"].tolist(), [*of_second]) == ([0, 1], ["sentences"])

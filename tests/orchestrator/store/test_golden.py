@@ -64,7 +64,9 @@ def test_the_same_plan_and_marker_become_the_same_bytes(tmp_path: Path, monkeypa
 
 def test_it_can_be_added_to_and_compacted_wherever_it_lies(storage: Storage) -> None:
     for path in filter(Path.is_file, golden.FOLDER.rglob("*")):
-        inside = reduce(lambda folder, name: folder.at(name), path.relative_to(golden.FOLDER).parts[:-1], storage)
+        inside = reduce(
+            lambda folder, name: folder.subfolder(name), path.relative_to(golden.FOLDER).parts[:-1], storage
+        )
         inside.write(path.name, path.read_bytes())
     store = open_store(storage.address)
     store.append("trials", [trial("z")])

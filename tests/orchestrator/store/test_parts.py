@@ -15,7 +15,7 @@ import pytest
 
 from orchestrator.storage.storage import FolderStorage, Storage
 from orchestrator.store.parts import PartFolder
-from orchestrator.store.schema import EPOCHS, PREDICTIONS, SCHEMA_VERSION, VERSION_KEY, stamped
+from orchestrator.store.schema import EPOCHS, PREDICTIONS, SCHEMA_VERSION, VERSION_KEY, stamped_name
 from tests.examples import ALL, each
 from tests.orchestrator.store.killed_storage import Killed
 from tests.orchestrator.store.rows import epoch
@@ -24,12 +24,12 @@ from trials.errors import StoreError
 
 @pytest.fixture
 def parts(storage: Storage) -> PartFolder:
-    return PartFolder(storage.at("epochs"), EPOCHS)
+    return PartFolder(storage.subfolder("epochs"), EPOCHS)
 
 
 @pytest.fixture
 def local(local_storage: FolderStorage) -> FolderStorage:
-    return local_storage.at("epochs")
+    return local_storage.subfolder("epochs")
 
 
 def steps(parts: PartFolder) -> list[int]:
@@ -91,7 +91,7 @@ def test_a_reader_beside_a_compacting_writer_always_sees_every_row(parts: PartFo
 
 def put(parts: PartFolder, content: bytes | pa.Buffer, stamp_ns: int = 1) -> str:
     """A part of these bytes under a name that has their digest."""
-    name = stamped("part", stamp_ns, content, "parquet")
+    name = stamped_name("part", stamp_ns, content, "parquet")
     parts.storage.write(name, content)
     return name
 
@@ -205,7 +205,7 @@ class Small(FolderStorage):
 
     largest_bytes = 40_000
 
-    def at(self, name: str) -> Small:
+    def subfolder(self, name: str) -> Small:
         return Small(self.folder / name)
 
 
@@ -255,10 +255,10 @@ def test_kilobytes_that_become_gigabytes_are_a_broken_part(kind: str, local_stor
     parts = PartFolder(local_storage, PREDICTIONS)
     pq.write_table(_bombs()[kind].replace_schema_metadata(parts.schema.metadata), sink := pa.BufferOutputStream())
     content = sink.getvalue()
-    name = stamped("part", 1, content, "parquet")
+    name = stamped_name("part", 1, content, "parquet")
     local_storage.write(name, content)
     assert content.size < 2**18
     assert len(parts.read()) == len(parts.read(columns=["trial_id", "forms"])) == len(parts.read("a")) == 0
-    local_storage.write(stamped("part", 2, content, "parquet"), content)  # so that there are two to merge
+    local_storage.write(stamped_name("part", 2, content, "parquet"), content)  # so that there are two to merge
     parts.compact()
     assert len(parts.names()) == 2

@@ -112,16 +112,16 @@ def test_compaction_changes_nothing_that_is_read_and_a_kill_in_its_middle_gives_
     store: ResultStore,
 ) -> None:
     before = snapshot(filled(store))
-    folders = [store.storage.at(table) for table in TABLES]
+    folders = [store.storage.subfolder(table) for table in TABLES]
     old = [(folder, name, folder.read(name)) for folder in folders for name in folder.files()]
     store.compact()
     for folder, name, content in old:  # not yet taken away
         folder.write(name, content)
-    assert len(store.storage.at("epochs").files()) == 4
+    assert len(store.storage.subfolder("epochs").files()) == 4
     assert snapshot(store) == before
     store.compact()
     assert snapshot(store) == before
-    assert [len(store.storage.at(table).files()) for table in TABLES] == [1] * len(TABLES)
+    assert [len(store.storage.subfolder(table).files()) for table in TABLES] == [1] * len(TABLES)
 
 
 Key = tuple[str, int, int]
@@ -157,7 +157,7 @@ def test_whatever_is_written_and_compacted_the_newest_attempts_are_read(
 def test_plans_read_back_the_oldest_first_another_beside_the_old_one_and_the_same_not_twice(store: ResultStore) -> None:
     for declared in (plan("b", "x", time=1.0), plan("a", "a", "b", time=2.0), plan("a", "a", "b", time=3.0)):
         store.add_plan(declared)
-    files = store.storage.at("sweeps").at("a")
+    files = store.storage.subfolder("sweeps").subfolder("a")
     assert open_store(store.address).sweeps() == [plan("b", "x", time=1.0), plan("a", "a", "b", time=2.0)]
     assert len(files.files()) == 1
     store.add_plan(plan("a", "a", time=4.0))
@@ -195,9 +195,9 @@ def test_suggestions_are_rows_of_the_plan_which_is_replaced_and_read_while_it_is
     assert read == sorted(read)
     assert store.suggestions("s") == tuple(Suggestion(n, {"lr": 0.5, "depth": n}) for n in range(20))
     assert [trial_id for trial_id, _ in store.sweeps()[0].trials] == ["a", *(f"t{n}" for n in range(20))]
-    assert len(store.storage.at("sweeps").at("s").files()) == 1
+    assert len(store.storage.subfolder("sweeps").subfolder("s").files()) == 1
     store.add_plan(store.sweeps()[0])
-    assert len(store.storage.at("sweeps").at("s").files()) == 1
+    assert len(store.storage.subfolder("sweeps").subfolder("s").files()) == 1
 
 
 @pytest.mark.parametrize("content", [b"{", b'{"name": "a", "time": 1, "source": "", "trials": [1]}', b"\xff"])

@@ -15,8 +15,8 @@ from orchestrator.sweeps.cluster_spec import (
     ClusterSpec,
     device_line,
     find_cluster,
-    seen_gpus,
     slots_of,
+    visible_gpus,
 )
 from orchestrator.sweeps.sweep import SweepSpec
 from orchestrator.sweeps.trial_resources import Resources
@@ -140,7 +140,7 @@ def test_a_card_that_is_not_used_is_named_and_what_a_launch_starts_does_not_see_
     note = "Tesla K80 (number 0): CUDA error: no kernel image is available; it is not used"
     monkeypatch.setattr(cluster_spec, "cuda_gpus", lambda: CudaGpus((replace(H100, place="1"),), notes=(note,)))
     assert device_line(LOCAL, on(LOCAL, gpus=1)) == f"1 H100: one trial at a time on it; {note}"
-    with seen_gpus(LOCAL):
+    with visible_gpus(LOCAL):
         assert os.environ[VISIBLE] == "1"
 
 

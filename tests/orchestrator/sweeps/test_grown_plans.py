@@ -32,7 +32,7 @@ def launched(sweep: Path, store: ResultStore, seeds: int, *settings: str, runs: 
     """The plan of a launch with so many seeds, of which it runs the first `runs`, or all."""
     plan = make_plan(*load_sweep(sweep, [f"seeds={[*range(seeds)]}", *settings]), store, Lookup(offline=True))
     store.create()
-    store.add_plan(plan.declared())
+    store.add_plan(plan.stored_plan())
     recorder = Recorder(store)
     for spec in plan.to_run if runs is None else [spec for spec in plan.to_run if spec.seed < runs]:
         lost = 0.0 if spec.freeze.is_baseline else float(np.random.default_rng(spec.seed).normal(0.002, 0.004))
@@ -52,7 +52,7 @@ def test_seeds_that_are_added_after_looks_decide_as_beyond_the_first_plan_on_eve
 ) -> None:
     for seeds in (3, 5, 8):
         plan = launched(sweep, store, seeds)
-        assert store.sweeps()[0].asks.looks(seeds).planned == 3
+        assert store.sweeps()[0].decision_plan.looks(seeds).planned == 3
     (told,), (by_three,), (by_eight,) = (answer(str(store.address), most_seeds=n) for n in (None, 3, 8))
     assert told.as_json() == by_three.as_json()
     assert by_eight.decided_by.looks.planned == 8
@@ -65,9 +65,9 @@ def test_seeds_that_are_added_after_looks_decide_as_beyond_the_first_plan_on_eve
 def test_the_launch_says_so_and_the_same_file_again_declares_nothing_new(sweep: Path, store: ResultStore) -> None:
     assert not [note for note in launched(sweep, store, 3).notes if "planned before" in note]
     assert launched(sweep, store, 5).notes[-1].startswith("3 seeds were planned before any loss was seen, ")
-    before = store.storage.at("sweeps").at("tiny").files()
+    before = store.storage.subfolder("sweeps").subfolder("tiny").files()
     assert launched(sweep, store, 5).notes[-1].startswith("3 seeds were planned before any loss was seen, ")
-    assert store.storage.at("sweeps").at("tiny").files() == before
+    assert store.storage.subfolder("sweeps").subfolder("tiny").files() == before
     assert goals(store) == [{"most_seeds": 3}]
 
 

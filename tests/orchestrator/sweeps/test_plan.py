@@ -9,7 +9,7 @@ import pytest
 from orchestrator.execution.recorder import Recorder
 from orchestrator.store import ResultStore
 from orchestrator.sweeps.load_sweep import load_sweep
-from orchestrator.sweeps.plan import Plan, as_neighbours, make_plan
+from orchestrator.sweeps.plan import Plan, group_by_model, make_plan
 from tests.builders import make_record, make_spec, write_conllu, write_sweep, write_treebank
 from tests.trials.conftest import save_tiny_model
 from trials.draft import Lookup
@@ -82,5 +82,5 @@ def test_a_corpus_runs_in_a_block_per_seed_the_shallowest_prefix_first() -> None
         return make_spec(seed=seed, frozen_dropout=False, freeze=freeze, data={"fingerprint": corpus * 64})
 
     declared = [trial(seed, depth, corpus) for seed in (0, 1) for corpus in "ab" for depth in (4, 0, 2)]
-    ordered = [(s.data.fingerprint[0], s.freeze.depth, s.seed) for s in as_neighbours(declared)]
+    ordered = [(s.data.fingerprint[0], s.freeze.depth, s.seed) for s in group_by_model(declared)]
     assert ordered == [(corpus, depth, seed) for corpus in "ab" for seed in (0, 1) for depth in (0, 2, 4)]

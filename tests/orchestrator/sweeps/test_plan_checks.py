@@ -125,7 +125,7 @@ def sweep(tmp_path: Path) -> Path:
 def store(tmp_path: Path, sweep: Path) -> ResultStore:
     store = open_store(tmp_path / "results", must_exist=False)
     store.create()
-    store.add_plan(make_plan(*load_sweep(sweep, []), store, Lookup(offline=True)).declared())
+    store.add_plan(make_plan(*load_sweep(sweep, []), store, Lookup(offline=True)).stored_plan())
     return store
 
 

@@ -18,10 +18,10 @@ from orchestrator.sweeps.space import (
     LayersError,
     Point,
     Space,
-    again,
     axis_in,
     grid,
     path_of,
+    rebuild,
 )
 from tests.builders import expanded, write_sweep, write_texts, write_treebank
 from tests.examples import each, examples
@@ -55,7 +55,7 @@ def is_inside(value: Any, axis: Axis) -> bool:
     if axis.choice is not None:
         return any(matches(value, choice) for choice in axis.choice)
     if axis.int_uniform:
-        low, high = axis.within(6).whole
+        low, high = axis.with_layers(6).whole_bounds
         return isinstance(value, int) and low <= value <= high
     low_, high_ = axis.uniform or axis.log_uniform or (0.0, 0.0)
     return isinstance(value, float) and low_ <= value <= high_
@@ -97,7 +97,7 @@ def test_every_suggestion_is_inside_its_space_and_the_same_under_the_same_seed(
 @given(space=SPACES, seed=st.integers(0, 2**32 - 1))
 def test_a_point_is_found_again_by_its_parameters(space: Space, seed: int) -> None:
     for point in drawn("random", space, 2, seed):
-        found = again(space, point.parameters, SIX_LAYERS, lambda name, axis: None)
+        found = rebuild(space, point.parameters, SIX_LAYERS, lambda name, axis: None)
         assert found is not None
         assert found.settings == point.settings
 
@@ -105,9 +105,9 @@ def test_a_point_is_found_again_by_its_parameters(space: Space, seed: int) -> No
 def test_a_point_is_not_found_in_a_space_that_has_lost_it() -> None:
     space = {"lr": Axis(uniform=(0.0, 1.0))}
     (point,) = drawn("random", space, 1, 0)
-    assert again({"lr": Axis(uniform=(2.0, 3.0))}, point.parameters, SIX_LAYERS, lambda name, axis: None) is None
-    assert again({"rate": space["lr"]}, point.parameters, SIX_LAYERS, lambda name, axis: None) is None
-    assert again({}, point.parameters, SIX_LAYERS, lambda name, axis: None) is None
+    assert rebuild({"lr": Axis(uniform=(2.0, 3.0))}, point.parameters, SIX_LAYERS, lambda name, axis: None) is None
+    assert rebuild({"rate": space["lr"]}, point.parameters, SIX_LAYERS, lambda name, axis: None) is None
+    assert rebuild({}, point.parameters, SIX_LAYERS, lambda name, axis: None) is None
     found = [point.parameters for point in grid({"freeze": FREEZE}, lambda point: 2)]
     assert found == [{"freeze": 0}, {"freeze": 1, "freeze.1.depth@2": 1}, {"freeze": 1, "freeze.1.depth@2": 2}]
 
@@ -121,7 +121,7 @@ def test_a_bound_beyond_a_models_layers_is_told_with_its_place() -> None:
 
 def test_samples_that_are_spread_leave_no_eighth_of_an_axis_out_and_more_cells_begin_with_those_of_fewer() -> None:
     space = {"lr": Axis(uniform=(0.0, 1.0)), "n": Axis(choice=list(range(8)))}
-    found = [dict(point.dotted()) for point in drawn("sobol", space, 16, 3)]
+    found = [dict(point.dotted_settings()) for point in drawn("sobol", space, 16, 3)]
     assert {int(8 * point["lr"]) for point in found} == {point["n"] for point in found} == set(range(8))
     for kind in ("random", "sobol"):
         few, many = (drawn(kind, {"freeze": FREEZE, "lora": LORA}, n, 1) for n in (5, 40))

@@ -14,7 +14,7 @@ from tests.examples import each
 from tests.trials.conftest import TrialMaker
 from trials.cache import encoding
 from trials.cache.node_cache import read_checked_json, write_json
-from trials.cache.set_up_work import SetUpWork, reported_to
+from trials.cache.set_up_work import SetUpWork, report_to
 from trials.run import run_trial
 from trials.spec import TrialSpec
 
@@ -110,14 +110,14 @@ def test_a_trial_over_damaged_files_has_the_bits_of_one_that_made_them(
     files = [path for path in cache.glob(pattern) if path.stat().st_size or "lock" in path.name]
     for path in files:
         DAMAGES[damage](path)
-    with reported_to(said.append, every_s=3600):
+    with report_to(said.append, every_s=3600):
         assert losses(spec) == warm[1]
     assert files
     looks_unwritten = damage == "missing" or (damage, pattern) == ("zeros", FILES[1])
     assert all(work.is_note and "anew" in str(work) for work in said)
     assert said or looks_unwritten or pattern.endswith("lock")
     said.clear()
-    with reported_to(said.append, every_s=3600):  # it was made anew
+    with report_to(said.append, every_s=3600):  # it was made anew
         assert losses(spec) == warm[1]
     assert said == []
 
@@ -131,7 +131,7 @@ def test_a_process_that_has_read_the_files_notices_that_they_change(
     for path in cache.glob("prefix/*/dev.states"):
         flip_one_bit_and_restore_the_times(path)
     said = list[SetUpWork]()
-    with reported_to(said.append, every_s=3600):
+    with report_to(said.append, every_s=3600):
         assert losses(spec) == warm[1]
     assert any("the states of 1 of" in str(work) for work in said)
 

@@ -11,7 +11,7 @@ import torch
 
 from tests.builders import write_conllu
 from tests.trials.conftest import TrialMaker
-from trials.cache.encoding import EncodedCorpus, _tokenised, cached_or_encoded, token_key
+from trials.cache.encoding import EncodedCorpus, _tokenise, cached_or_encoded, token_key
 from trials.record import EpochRecord
 from trials.run import run_trial
 from trials.spec import TrialSpec
@@ -25,7 +25,7 @@ def key_of(spec: TrialSpec) -> str:
 
 
 def encoded(spec: TrialSpec) -> EncodedCorpus:
-    return _tokenised(spec.task, spec.data, spec.model, spec.max_length, spec.lowercase)
+    return _tokenise(spec.task, spec.data, spec.model, spec.max_length, spec.lowercase)
 
 
 def never() -> EncodedCorpus:

@@ -10,7 +10,7 @@ import torch
 
 from tests.trials.conftest import TrialMaker
 from trials.cache import encoding
-from trials.cache.set_up_work import SetUpWork, reported_to
+from trials.cache.set_up_work import SetUpWork, report_to
 from trials.run import run_trial
 
 
@@ -24,7 +24,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_trial_reports_every_split_that_it_encodes_and_runs_frozen_layers_over_once(make_trial: TrialMaker) -> None:
     spec = make_trial(freeze={"strategy": "first_k", "depth": 2, "embeddings": True}, frozen_dropout=False)
     told = list[SetUpWork]()
-    with reported_to(told.append, every_s=0):
+    with report_to(told.append, every_s=0):
         first = next(run_trial(spec, device=torch.device("cpu")))
         n = len(told)
         again = next(run_trial(spec, device=torch.device("cpu")))
@@ -46,7 +46,7 @@ def test_a_corpus_encoded_in_chunks_is_that_encoded_at_once(
     spec = make_trial()
     whole = encoding.encode_for(spec)
     monkeypatch.setattr(encoding, "CHUNK", 3)
-    made = encoding._tokenised(spec.task, spec.data, spec.model, spec.max_length, spec.lowercase)
+    made = encoding._tokenise(spec.task, spec.data, spec.model, spec.max_length, spec.lowercase)
     for name, split in made.splits.items():
         pairs = zip(split.examples, whole.splits[name].examples, strict=True)
         assert all(np.array_equal(one.ids, other.ids) and np.array_equal(one.at, other.at) for one, other in pairs)

@@ -17,14 +17,7 @@ from hypothesis import strategies as st
 from orchestrator.own_data.corpus_check import LENGTHS, check_corpus
 from tests.builders import write_conllu, write_treebank
 from trials.corpora import text_file
-from trials.corpora.corpus import (
-    Corpus,
-    Item,
-    Sentence,
-    fingerprint,
-    labels_of,
-    load_corpus,
-)
+from trials.corpora.corpus import Corpus, Item, Sentence, fingerprint, labels_of, load_corpus
 from trials.corpora.formats.table_reader import read_parquet
 from trials.corpora.text_file import BYTES_PER_BYTE, read_lines
 from trials.errors import DataError
@@ -114,7 +107,7 @@ def in_folds(folder: Path, n_train: int, folds: int) -> list[Corpus]:
     """The corpus under as many seeds as it has folds."""
     without_dev(folder, n_train)
     data = DataDraft(folder=str(folder), folds=folds).resolve()
-    return [load_corpus(data.under_seed(seed)) for seed in range(folds)]
+    return [load_corpus(data.for_seed(seed)) for seed in range(folds)]
 
 
 def test_every_item_is_in_the_dev_split_of_one_fold_and_in_train_of_the_others(tmp_path: Path) -> None:
@@ -133,7 +126,7 @@ def test_documents_stay_in_one_fold(tmp_path: Path) -> None:
     )
     (tmp_path / "train.conllu").write_text(lines, encoding="utf-8")
     data = DataDraft(folder=str(tmp_path), folds=4).resolve()
-    corpora = [load_corpus(data.under_seed(seed)) for seed in range(4)]
+    corpora = [load_corpus(data.for_seed(seed)) for seed in range(4)]
     assert sorted(len(corpus.dev) for corpus in corpora) == [5, 5, 5, 9]
     assert {len(corpus.train) for corpus in corpora} == {15}
     assert all(not {i.document for i in c.train} & {i.document for i in c.dev} for c in corpora)

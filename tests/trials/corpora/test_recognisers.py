@@ -11,7 +11,7 @@ import pytest
 from tests.examples import each
 from trials.corpora.corpus import CORPUS_FORMATS
 from trials.corpora.layout import layout_of
-from trials.corpora.recognisers import RECOGNISERS, matches, recognised
+from trials.corpora.recognisers import RECOGNISERS, matches, recognise
 from trials.corpora.text_file import BINARY
 from trials.errors import DataError, UnclearError
 from trials.spec import Columns
@@ -146,7 +146,7 @@ def test_every_row_recognises_a_file_of_these_and_reads_it_or_says_the_way_out(t
             assert (layout.format, len(items) in (1, 30, 40)) == (row.reads, True), kind
             continue
         with pytest.raises(DataError) as refused:
-            recognised(path)
+            recognise(path)
         assert f"this is {row.name} ({row.shown_by}), which is not read. {row.way_out[:20]}" in str(refused.value)
         assert "\n" not in str(refused.value)
 

@@ -20,7 +20,7 @@ from tests.examples import each
 from trials.corpora.corpus import CORPUS_FORMATS, Sentence, Text
 from trials.corpora.formats.table_reader import read_csv, read_parquet
 from trials.errors import DataError
-from trials.escaping import composed
+from trials.escaping import compose
 from trials.spec import Columns
 
 BY_NAME = Columns(text="sentence", label="class")
@@ -142,7 +142,7 @@ def test_what_is_written_is_read(cells: list[tuple[str, str]], format_: str) -> 
     rows = [{"sentence": text, "class": label} for text, label in cells]
     with tempfile.TemporaryDirectory() as folder:
         found = read(Path(folder), format_, rows, BY_NAME)
-    assert found == [Text(composed(text), None, composed(label)) for text, label in cells]
+    assert found == [Text(compose(text), None, compose(label)) for text, label in cells]
 
 
 # --- Rows that it refuses

@@ -16,7 +16,7 @@ from tests.examples import each
 from trials.errors import MissingError
 from trials.hardware import machine
 from trials.hardware.device import device_for, start_device
-from trials.hardware.machine import CudaGpus, Gpu, SilentError, listed_gpus, shown_gpus, usable_cores
+from trials.hardware.machine import CudaGpus, Gpu, SilentError, listed_gpus, show_gpus, usable_cores
 
 V2, V1 = "0::/a/b\n", "12:cpu,cpuacct:/a/b\n3:memory:/else\n0::/\n"
 
@@ -155,7 +155,7 @@ def test_a_card_that_cannot_compute_is_left_out_and_named_and_so_is_one_that_is_
     found = listed(*gpus)
     assert [gpu.place for gpu in found.found] == [*places]
     assert (found.why_none, found.notes) == (why, tuple(notes))
-    with shown_gpus(found.found):
+    with show_gpus(found.found):
         assert os.environ[machine.VISIBLE] == ",".join(places)
 
 
@@ -199,7 +199,7 @@ def test_hidden_gpus_are_seen_again_afterwards(before: str | None, monkeypatch: 
     monkeypatch.delenv(machine.VISIBLE, raising=False)
     if before is not None:
         monkeypatch.setenv(machine.VISIBLE, before)
-    with shown_gpus(()):
+    with show_gpus(()):
         assert os.environ[machine.VISIBLE] == ""
     assert os.environ.get(machine.VISIBLE) == before
 

@@ -113,7 +113,7 @@ def seen(lengths: tuple[int, ...], window: int, causal: bool) -> torch.Tensor:
 def test_attention_is_that_of_a_mask_between_sentences(window: int, causal: bool, key_heads: int) -> None:
     lengths = (4, 1, 9)
     query, key, value = row(lengths, key_heads=key_heads)
-    with attending_within(Spans.of(lengths, 0)):
+    with attending_within(Spans.from_lengths(lengths, 0)):
         found, _ = attend(torch.nn.Identity(), query, key, value, sliding_window=window or None, is_causal=causal)
     keys, values = (x.repeat_interleave(2 // key_heads, 1) for x in (key, value))
     expected = scaled_dot_product_attention(query, keys, values, attn_mask=seen(lengths, window, causal))
@@ -135,7 +135,7 @@ def test_with_dropout_attention_drops_and_returns_what_torchs_own_does(scale: fl
     torch.manual_seed(3)
     expected = torchs_own().transpose(1, 2)
     torch.manual_seed(3)
-    with attending_within(Spans.of(lengths, 0)):
+    with attending_within(Spans.from_lengths(lengths, 0)):
         found, _ = attend(torch.nn.Identity(), rows[0], rows[1], rows[2], dropout=0.4, scaling=scale)
     gradients = [torch.autograd.grad(output.square().sum(), rows) for output in (found, expected)]
     torch.testing.assert_close([found, *gradients[0]], [expected, *gradients[1]], atol=1e-5, rtol=1e-4)

@@ -19,7 +19,7 @@ from trials.errors import ConfigError
 from trials.freeze.strategies import FREEZE_STRATEGIES, possible_depths
 from trials.metrics.metric import metric_label
 from trials.plugins import loading
-from trials.plugins.loading import load, load_installed, loaded, source_digests
+from trials.plugins.loading import load, load_installed, loaded_plugins, source_digests
 from trials.plugins.registry import Registry
 
 pytestmark = pytest.mark.usefixtures("fresh_plugins")
@@ -54,7 +54,7 @@ def test_a_module_beside_the_sweep_is_loaded(tmp_path: Path) -> None:
     package = install(tmp_path) / "freeze_ends"
     load(["freeze_ends"], [tmp_path])
     assert FREEZE_STRATEGIES["ends"](6, 2) == {0, 5}
-    assert str(package / "order.py") in map(str, loaded().files().values())
+    assert str(package / "order.py") in map(str, loaded_plugins().files().values())
 
 
 @each(
@@ -87,7 +87,7 @@ def test_another_source_has_another_digest(tmp_path: Path) -> None:
 
 def test_a_file_elsewhere_stands_for_the_same_module(tmp_path: Path) -> None:
     load(["freeze_ends"], [install(tmp_path)])
-    taken = loaded()
+    taken = loaded_plugins()
     text = taken.to_json()
     assert loading.LoadedPlugins.of_json(text) == taken
     taken.load()  # where it is loaded already, it stays
@@ -97,7 +97,7 @@ def test_a_file_elsewhere_stands_for_the_same_module(tmp_path: Path) -> None:
 def test_what_a_script_registers_cannot_be_sent_and_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     exec("register('outer')(max)", {"register": FREEZE_STRATEGIES.register, "__name__": "__main__"})
     with pytest.raises(ConfigError, match=r"registered in this script or notebook, .*`plugins: "):
-        loaded()
+        loaded_plugins()
 
 
 # --- A trial of a plug-in that is not loaded is shown as such, under the identity that it has with it.

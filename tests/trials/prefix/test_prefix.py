@@ -220,4 +220,4 @@ def test_a_full_disk_is_an_error_and_what_was_written_stays(tmp_path: Path) -> N
     file = StatesFile(tmp_path, "train", [3, 3], 4)
     with pytest.raises(OSError, match="No space left"):
         file.fill([0, 1], compute)
-    assert file.missing([0, 1]) == [1]
+    assert file.missing_examples([0, 1]) == [1]

@@ -200,7 +200,7 @@ def lines(folder: Path) -> tuple[Path, list[str]]:
     """The file in the cache, and its texts."""
     found = conversion_of(folder)
     assert found is not None
-    (path,) = map(Path, local_files._written(found)["train"])
+    (path,) = map(Path, local_files._write_splits(found)["train"])
     return path, [json.loads(line)["text"] for line in path.read_text().splitlines()]
 
 

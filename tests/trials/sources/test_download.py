@@ -12,7 +12,7 @@ from tests.examples import each
 from tests.servers import UdServer, git_digest
 from trials.errors import DataError
 from trials.outside.plain_files import progress
-from trials.sources.download import Remote, download, get_json, shown
+from trials.sources.download import Remote, download, get_json, safe_address
 
 CONTENT = bytes(range(256)) * 400  # some TCP packets
 TREEBANK = ("UD_Tiny-Test", "2.16")
@@ -113,7 +113,7 @@ def test_the_token_goes_to_no_other_host_and_into_no_message(
     assert isinstance(get_json(f"{server.url}/repos/UniversalDependencies/{TREEBANK[0]}/contents?ref=r2.16"), list)
     download(remote(server), tmp_path / "x.txt")
     assert not any("ghp_secret" in str(request.headers) for request in server.asked())
-    assert shown("https://me:ghp_secret@host/x?token=ghp_secret") == "https://host/x"
+    assert safe_address("https://me:ghp_secret@host/x?token=ghp_secret") == "https://host/x"
 
 
 def test_an_answer_that_is_no_json_is_named(server: UdServer) -> None:

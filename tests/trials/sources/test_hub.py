@@ -19,7 +19,7 @@ from tests.hub_repos import SST2, cached_snapshot, conll, glue, glue_files, mode
 from tests.servers import Files, HubRepo, HubServer
 from trials.errors import DataError, ModelError
 from trials.outside.plain_files import progress
-from trials.sources.cache import FetchedCorpus, forbidden
+from trials.sources.cache import FetchedCorpus, download_ban
 from trials.sources.hub_client import Repo, explain
 from trials.sources.places.corpus_draft import DataDraft
 from trials.sources.places.hub_dataset import converter, fetch_dataset, write_rows
@@ -383,7 +383,7 @@ def test_the_libraries_own_switches_mean_offline(
     monkeypatch.setenv(variable, value)
     if variable != "HF_DATASETS_OFFLINE":  # the library reads the others when it is imported
         monkeypatch.setattr(constants, "HF_HUB_OFFLINE", constants._is_true(value))
-    assert forbidden(offline=False, datasets=True) == (variable if is_off else None)
+    assert download_ban(offline=False, datasets=True) == (variable if is_off else None)
 
 
 def test_what_the_switch_forbids_is_told_by_its_name(hub: HubServer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -514,4 +514,4 @@ def test_a_pickle_comes_only_where_it_is_allowed_and_a_pull_request_may_have_saf
 def test_the_address_of_a_page_of_the_hub_means_its_repository(address: str, name: str) -> None:
     assert named_model(address) == named_model(name)
     page = address.replace("hf.co/", "huggingface.co/").replace("huggingface.co/", "huggingface.co/datasets/")
-    assert DataDraft.meant(page) == DataDraft.meant(name)
+    assert DataDraft.keys_of(page) == DataDraft.keys_of(name)

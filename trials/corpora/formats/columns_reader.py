@@ -16,7 +16,7 @@ from trials.corpora.documents import documents_at
 from trials.corpora.formats.word_columns import find_positions
 from trials.corpora.layout import FORMAT_LAYOUTS, FormatLayout
 from trials.corpora.text_file import read_lines
-from trials.errors import DataError, quoted
+from trials.errors import DataError, quote
 from trials.spec import Columns
 
 
@@ -77,7 +77,7 @@ def _sentence(path: Path, block: list[ColumnLine], word: int, tag: int, width: i
         if not line.cells[0]:
             rule = "the line starts with a space or tab, so its word is empty."
         elif n < 2:
-            rule = f"a token line has one column, {quoted(line.cells[0])}, and needs a word and its tag."
+            rule = f"a token line has one column, {quote(line.cells[0])}, and needs a word and its tag."
         elif away is not None:
             rule = f"a token line has {n} columns, and columns.{away[0]} asks for number {away[1]}."
         elif n != width:

@@ -19,7 +19,7 @@ from trials.corpora.corpus import CORPUS_FORMATS, Sentence
 from trials.corpora.documents import documents_at
 from trials.corpora.layout import FORMAT_LAYOUTS, Asked, FormatLayout
 from trials.corpora.text_file import read_lines
-from trials.errors import DataError, UnclearError, quoted, unknown
+from trials.errors import DataError, UnclearError, quote, unknown_name
 from trials.spec import Columns
 
 TAGS = ("upos", "xpos")
@@ -42,7 +42,7 @@ def read_conllu(path: Path, columns: Columns, first: int | None = None) -> list[
     tag = "upos" if columns.tags is None else columns.tags
     lines = read_lines(path)
     if tag not in TAGS and not any(f"{tag}=" in line for line in lines):
-        raise DataError(f"{path}: columns.tags: {unknown(str(tag), TAGS)}")
+        raise DataError(f"{path}: columns.tags: {unknown_name(str(tag), TAGS)}")
     assert isinstance(tag, str)
     rows = (ColumnLine(n, text.split("\t"), text) for n, text in enumerate(lines, start=1))
     sentences = (list(block) for is_text, block in groupby(rows, lambda row: bool(row.text.strip())) if is_text)
@@ -73,7 +73,7 @@ def _check_row(path: Path, row: ColumnLine, tag_column: int) -> None:
     match = _id.fullmatch(row.cells[0])
     if match is None or (match[1] and int(match[1]) > int(match[2])):
         raise DataError(
-            f"{path}:{row.number}: the id is {quoted(row.cells[0])}; CoNLL-U needs an integer, a range like 3-4 or an "
+            f"{path}:{row.number}: the id is {quote(row.cells[0])}; CoNLL-U needs an integer, a range like 3-4 or an "
             "empty node like 5.1. Fix or delete this line."
         )
 
@@ -87,7 +87,7 @@ def _sentence(path: Path, block: Sequence[ColumnLine], tag: str) -> Sentence:
     try:
         parsed = conllu.parse("\n".join(row.text for row in block), fields=CONLLU_COLUMNS, field_parsers=_CHEAP)
     except ParseException as error:
-        raise DataError(f"{start}: the sentence that starts here is not CoNLL-U: {quoted(str(error))}.") from error
+        raise DataError(f"{start}: the sentence that starts here is not CoNLL-U: {quote(str(error))}.") from error
     words = [token for sentence in parsed for token in sentence if isinstance(token["id"], int)]
     if not words:
         raise DataError(f"{start}: the sentence that starts here has no words. Delete it.")
@@ -102,7 +102,7 @@ def _sentence(path: Path, block: Sequence[ColumnLine], tag: str) -> Sentence:
 
 
 def _columns(path: Path, asked: Asked) -> tuple[Columns, list[str]]:
-    """The tags of a treebank: upos, unless somebody says another; asked where MISC holds tags of spans."""
+    """The tags of a treebank: upos, unless others are given. Asks which ones where MISC holds tags of spans."""
     columns = asked.given or Columns()
     if columns.tags is None and (names := _misc_tags(read_lines(path))):
         raise UnclearError(
@@ -119,7 +119,11 @@ def _misc_tags(lines: Sequence[str]) -> list[str]:
         for name, _, value in (part.partition("=") for part in cell.split("|")):
             if value:
                 found[name][value] += n
-    return [name for name, values in found.items() if (tags := TagEvidence.of(values)).spans == 1 and tags.are_spans]
+    return [
+        name
+        for name, values in found.items()
+        if (tags := TagEvidence.from_counts(values)).spans == 1 and tags.are_spans
+    ]
 
 
 FORMAT_LAYOUTS.register("conllu")(FormatLayout(_columns))

@@ -22,7 +22,7 @@ from trials.corpora.cell_evidence import TagEvidence, are_classes, are_several_t
 from trials.corpora.column_names import ALIASES, MOST_TAGS, NO_PAIR, OF_A_WORD, PAIRS, is_header
 from trials.corpora.corpus import CORPUS_FORMATS, Text
 from trials.corpora.table_rows import SIGNS, column_cells, first_rows, parts_of, printed_list
-from trials.errors import ConfigError, DataError, UnclearError, beginning, quoted, unknown
+from trials.errors import ConfigError, DataError, UnclearError, excerpt, quote, unknown_name
 from trials.spec import Columns
 
 Column = str | int
@@ -43,7 +43,7 @@ _file_name = re.compile(r"\S+\.(txt|json|xml|html?|pdf|docx?|wav|mp3|png|jpe?g|g
 
 
 def find_columns(path: Path, format_: str, given: Columns, task: Columns) -> tuple[Columns, list[str]]:
-    """The columns of a table that nobody has given, and a sentence on each that may surprise.
+    """The columns of a table that were not given, and a sentence about each choice that may surprise.
 
     Args:
         path: Its first file.
@@ -58,15 +58,15 @@ def find_columns(path: Path, format_: str, given: Columns, task: Columns) -> tup
     rows = first_rows(path, format_)
     if not rows or not rows[0]:
         raise DataError(f"{path}: has no {'JSON objects' if format_ == 'jsonl' else 'rows'}. Give one per text.")
-    table = _Table.of(path, format_, rows)
+    table = _Table.from_rows(path, format_, rows)
     for key, cells in table.cells.items():
         if cells and all(map(_bytes.fullmatch, cells)):
             raise DataError(
-                f"{path}: the cells in {key!r} are bytes as Python prints them ({quoted(cells[0])}). Decode them "
+                f"{path}: the cells in {key!r} are bytes as Python prints them ({quote(cells[0])}). Decode them "
                 "before they are written: `text.decode('utf-8')`."
             )
-    given = table.named(given)
-    columns, notes = table.of_words(given, task), list[str]()
+    given = table.given_columns(given)
+    columns, notes = table.word_columns(given, task), list[str]()
     if columns is None:
         if given.text is None:
             table.refuse_a_word_a_row()
@@ -75,7 +75,7 @@ def find_columns(path: Path, format_: str, given: Columns, task: Columns) -> tup
         notes = [] if table.has_header else ["no header line"]
         if given.pair is None and (unused := table.unused_texts(columns)):
             listed = ", ".join(map(repr, unused[:3])) + (", ..." if unused[3:] else "")
-            notes.append(f"not used: {listed} (--pair {quoted(str(unused[0]))} takes it as second texts)")
+            notes.append(f"not used: {listed} (--pair {quote(str(unused[0]))} takes it as second texts)")
         if columns.pair is not None and given.pair is None and given.text is not None:
             taken = f"{columns.pair!r} is taken as the second text of each pair"
             notes.append(f"{taken} (--pair {NO_PAIR} to leave it out)")
@@ -120,7 +120,7 @@ class _Table:
     repeated: int = 0
 
     @classmethod
-    def of(cls, path: Path, format_: str, rows: Sequence[Any]) -> _Table:
+    def from_rows(cls, path: Path, format_: str, rows: Sequence[Any]) -> _Table:
         if isinstance(rows[0], Mapping):
             return cls(path, format_, [*rows[0]], {name: [row.get(name) for row in rows] for name in rows[0]})
         header, rest = rows[0], [row for row in rows if row != rows[0]]
@@ -138,7 +138,7 @@ class _Table:
         """The cells of each column as text."""
         return {key: [*map(str, column)] for key, column in self.raw.items()}
 
-    def named(self, given: Columns) -> Columns:
+    def given_columns(self, given: Columns) -> Columns:
         """Given columns, by name where a header line has one for a position. Raises ConfigError: there is none."""
         columns: dict[str, Column | None] = {}
         for key, value in given:
@@ -154,7 +154,7 @@ class _Table:
     def _absent(self, key: str, value: Column | None) -> ConfigError:
         where = f"{self.path}: columns.{key} (--{'words' if key == 'tokens' else key})"
         if self.has_header:
-            return ConfigError(f"{where}: {unknown(str(value), [*map(str, self.keys)], in_file=True)}")
+            return ConfigError(f"{where}: {unknown_name(str(value), [*map(str, self.keys)], in_file=True)}")
         range_ = f"as the first row names none: use numbers from 0 to {len(self.keys) - 1}"
         return UnclearError(f"{where}: there is no column {value!r}, {range_}.", self._options(None, (), ()))
 
@@ -167,19 +167,19 @@ class _Table:
         last = {name.strip().lower().rpartition(".")[2]: name for name in names}
         return last | {name.strip().lower(): name for name in names}
 
-    def known(self, key: str, among: Sequence[Column], taken: Sequence[Column | None] = ()) -> str | None:
+    def known_column(self, key: str, among: Sequence[Column], taken: Sequence[Column | None] = ()) -> str | None:
         """The column with a known name for a key."""
         found = (self.lower[name] for name in ALIASES[key] if name in self.lower)
         return next((name for name in found if name in among and name not in taken), None)
 
     @cached_property
     def plain(self) -> list[Column]:
-        """The columns whose cells are texts or numbers, or lists of one."""
+        """The columns whose cells are texts, numbers, or flat lists of these."""
         return [key for key, column in self.raw.items() if not any(map(_is_nested, column))]
 
     # --- Words and tags
 
-    def of_words(self, given: Columns, task: Columns) -> Columns | None:
+    def word_columns(self, given: Columns, task: Columns) -> Columns | None:
         """The columns of words and tags; None where a row is a text."""
         if given.text is not None:
             return None
@@ -187,7 +187,7 @@ class _Table:
         tokens, tags = given.tokens, given.tags if given.tags is not None else self._tags(sequences, task)
         if tokens is None and tags in sequences:
             alike = [key for key in sequences if key != tags and _fit(sequences[key], sequences[tags])]
-            tokens = self.known("tokens", alike) or (alike[0] if len(alike) == 1 else None)
+            tokens = self.known_column("tokens", alike) or (alike[0] if len(alike) == 1 else None)
         if tokens is not None and tags is not None:
             return Columns(tokens=tokens, tags=tags)
         if given.tokens is not None or given.tags is not None:
@@ -198,7 +198,7 @@ class _Table:
 
     def _list(self) -> str:
         more = f" and {len(self.keys) - _MOST_NAMES} more" if len(self.keys) > _MOST_NAMES else ""
-        return ", ".join(quoted(str(key)) for key in self.keys[:_MOST_NAMES]) + more
+        return ", ".join(quote(str(key)) for key in self.keys[:_MOST_NAMES]) + more
 
     def _sequences(self) -> dict[Column, list[Sequence[Any]]]:
         """The columns whose cells are lists, printed lists, or several words."""
@@ -222,21 +222,21 @@ class _Table:
                 continue
             counts = Counter(str(tag) for tags in lists for tag in tags)
             are_lists = isinstance(self.raw[key][0], list) or printed_list(self.raw[key][0]) is not None
-            is_named = key == task.tags or self.known("tags", [key]) is not None
+            is_named = key == task.tags or self.known_column("tags", [key]) is not None
             words = max(len({word for words in sequences[other] for word in words}) for other in others)
             is_tag_set = len(counts) <= MOST_TAGS and 2 * len(counts) <= words and len({*map(len, lists)}) > 1
-            if TagEvidence.of(counts).are_spans:
+            if TagEvidence.from_counts(counts).are_spans:
                 spans.append(key)
             elif is_tag_set or (is_named and (are_lists or len(counts) <= MOST_TAGS)):
                 likely.append(key)
         if task.tags in (*spans, *likely):
             return task.tags
         some = spans or likely
-        return some[0] if len(some) == 1 else self.known("tags", some)
+        return some[0] if len(some) == 1 else self.known_column("tags", some)
 
     def refuse_a_word_a_row(self) -> None:
         """Raise DataError if a row holds a word and its tag, not a text."""
-        tags = [key for key, column in self.cells.items() if TagEvidence.of(Counter(column)).are_spans]
+        tags = [key for key, column in self.cells.items() if TagEvidence.from_counts(Counter(column)).are_spans]
         tokens = [key for key in self.keys if key not in tags and not any(" " in c.strip() for c in self.cells[key])]
         is_all = tags and tokens and len(tokens) + len(tags) + 1 >= len(self.keys)
         if is_all or (tags and {*self.lower} & OF_A_WORD):
@@ -261,7 +261,7 @@ class _Table:
         if text is None and not is_single:
             text = next((lower[a] for a, b in PAIRS if lower.get(a) in plain and lower.get(b) in plain), None)
         if text is None:
-            text = self.known("text", plain, (label, pair))
+            text = self.known_column("text", plain, (label, pair))
         if pair is None and text is not None and not is_single:
             pair = task.pair if task.pair in self.raw and task.pair != text else self._pair_of(text)
         if label is None:
@@ -282,12 +282,12 @@ class _Table:
 
     def _named_label(self, taken: Sequence[Column | None]) -> str | None:
         """The column with a known name for labels; None where several that hold classes have one less clear."""
-        named = self.known("label", self.keys, taken)
+        named = self.known_column("label", self.keys, taken)
         others = [name for name in map(str, self._labels(taken)) if name.strip().lower() in ALIASES["label"]]
         return None if len(others) > 1 and named is not None and named.lower() not in _CLEAR_LABELS else named
 
     def _pair_of(self, text: Column) -> str | None:
-        """The column whose name makes a pair with that of a text."""
+        """The column whose name forms a pair with the name of a text column."""
         name = str(text).strip().lower()
         others = [b for a, b in PAIRS if a == name] + [a for a, b in PAIRS if b == name]
         return next((self.lower[name] for name in others if name in self.lower), None)
@@ -306,7 +306,7 @@ class _Table:
         return sum(map(len, self.cells[key]))
 
     def _is_text(self, key: Column, longest: Column) -> bool:
-        """Whether cells look like texts, beside the column with the longest ones."""
+        """Whether the cells of a column look like texts, compared with the column that has the longest ones."""
         column = self.cells[key]
         n_words, most_words = (sum(len(cell.split()) for cell in self.cells[each]) for each in (key, longest))
         return n_words >= 2 * len(column) and 3 * n_words >= most_words and 2 * len({*column}) > len(column)
@@ -334,7 +334,7 @@ class _Table:
             seen.append(f"several could be labels: {listed}" if labels else "no column looks like a label")
         doubt = "; ".join(seen)
         rows = [*zip(*self.cells.values(), strict=True)][:2]
-        shown = "; ".join(beginning(", ".join(map(quoted, row))) for row in rows)
+        shown = "; ".join(excerpt(", ".join(map(quote, row))) for row in rows)
         names = f"columns {self._list()}" if self.has_header else "no header line"
         return UnclearError(
             f"{self.path}: which columns hold the text and its label? {doubt[:1].upper()}{doubt[1:]}. It has {names}; "
@@ -366,13 +366,13 @@ class _Table:
             columns: Those of texts and labels; without any, each column is looked at for spans.
         """
         for key in self.keys if columns.label is None else [columns.label]:
-            values = [*map(_parsed, self.raw.get(key, ())[:1000])]
+            values = [*map(_parse, self.raw.get(key, ())[:1000])]
             if columns.label is None:  # what an object holds is a column, too
                 values = [value for value in values if not isinstance(value, dict)]
             where = f"{self.path}: the labels in {key!r}"
             if nested := next(filter(_is_nested, values), None):
                 raise DataError(
-                    f"{where} are spans or nested objects ({beginning(str(nested))}), as doccano, Prodigy and Label "
+                    f"{where} are spans or nested objects ({excerpt(str(nested))}), as doccano, Prodigy and Label "
                     "Studio write them, and no classes. Export them as CoNLL 2003, or write a word and its tag a line."
                 )
             if values and all(map(_decimal_comma.fullmatch, map(str, values))):
@@ -380,20 +380,20 @@ class _Table:
             tags = [value for value in values if isinstance(value, str) and are_several_tags(value)]
             if 2 * len(tags) > len(values):
                 raise DataError(
-                    f"{where} are tags of the words of each text ({beginning(tags[0])}), but not as many as words. "
+                    f"{where} are tags of the words of each text ({excerpt(tags[0])}), but not as many as words. "
                     "Write one for each word, with spaces between words and between tags, or a word and its tag a line."
                 )
             several = [v for v in values if isinstance(v, list) and len(v) > 1 and columns.label is not None]
             joined, singles = [parts for parts in map(_split, values) if len(parts) > 1], {*map(str, values)}
             if several or (joined and 2 * sum({*each} <= singles for each in joined) >= len(joined)):
                 raise DataError(
-                    f"{where} are several a text ({beginning(str((several or joined)[0]))}), and a text has one class "
+                    f"{where} are several a text ({excerpt(str((several or joined)[0]))}), and a text has one class "
                     "here. Keep one label a row, or write a column for each label and give one of them."
                 )
         texts = self.cells.get(columns.text, []) if columns.text is not None else []
         if texts and all(map(_file_name.fullmatch, texts)):
             raise DataError(
-                f"{self.path}: the texts in {columns.text!r} are names of files ({quoted(texts[0])}). Write what the "
+                f"{self.path}: the texts in {columns.text!r} are names of files ({quote(texts[0])}). Write what the "
                 "files hold into the column, or put them into a folder for each class."
             )
 
@@ -409,7 +409,7 @@ def _split(label: Any) -> list[str]:
     return re.split(r"\s*[,;|]\s*", label) if isinstance(label, str) else []
 
 
-def _parsed(value: Any) -> Any:
+def _parse(value: Any) -> Any:
     """What JSON or a printed list in a cell holds."""
     if not isinstance(value, str) or value[:1] not in ("[", "{"):
         return value

@@ -33,8 +33,8 @@ from trials.corpora.table_rows import (
     words_and_tags,
 )
 from trials.corpora.text_file import read_lines
-from trials.errors import DataError, quoted, unknown
-from trials.escaping import composed
+from trials.errors import DataError, quote, unknown_name
+from trials.escaping import compose
 from trials.spec import Columns
 
 Cells = Mapping[str, Any]  # of a row, by key of `Columns`
@@ -50,20 +50,20 @@ def read_table(format_: str, path: Path, columns: Columns, first: int | None = N
         BrokenLinesError: Rows cannot be read, or cells are empty or of the wrong kind; names each one's place.
     """
     rows = rows_of(path, format_, [str(name) for _, name in columns if name is not None])
-    wanted = _asked(path, columns)
+    wanted = _columns_by_key(path, columns)
     by_position = [key for key, column in wanted.items() if isinstance(column, int)]
     if format_ in ("tsv", "csv"):
         if (head := next(rows, None)) is None:
             return []
-        cells = partial(_by_place, _places(*head, wanted), len(head[1]), "first row" if by_position else "header")
+        cells = partial(_cells_by_place, _places(*head, wanted), len(head[1]), "first row" if by_position else "header")
         rows = chain([head], rows) if by_position else (row for row in rows if row[1] != head[1])
     else:
         for key in by_position:
             raise DataError(f"{path}: columns.{key}: this format's columns have names; give one for {wanted[key]}.")
         names = {key: str(column) for key, column in wanted.items()}
         for whole in islice(parquet_rows(path), 1) if format_ == "parquet" else ():
-            _by_name(names, str(path), flat(whole))
-        cells = partial(_by_name, names)
+            _cells_by_name(names, str(path), flat(whole))
+        cells = partial(_cells_by_name, names)
     read = _text if "text" in wanted else _sentence
     return convert_all(lambda row: read(row[0], cells(*row)), islice(rows, first))  # type: ignore[return-value]
 
@@ -73,7 +73,7 @@ read_tsv, read_csv, read_jsonl, read_parquet = (
 )
 
 
-def _asked(path: Path, columns: Columns) -> dict[str, str | int]:
+def _columns_by_key(path: Path, columns: Columns) -> dict[str, str | int]:
     """The column of each key. Raises DataError: they are of neither texts nor words, of both, lack the labels, or mix
     names and positions.
     """
@@ -98,20 +98,20 @@ def _places(place: str, first: Sequence[str], asked: Mapping[str, str | int]) ->
         if isinstance(column, int) and not -len(first) <= column < len(first):
             raise DataError(f"{place}: columns.{key}: there is no column {column}, a row has {len(first)}.")
         if isinstance(column, str) and column not in first:
-            raise DataError(f"{place}: columns.{key}: {unknown(column, first, in_file=True)}")
+            raise DataError(f"{place}: columns.{key}: {unknown_name(column, first, in_file=True)}")
         if isinstance(column, str) and first.count(column) > 1:
             raise DataError(f"{place}: columns.{key}: the header has {column!r} twice. Rename one.")
     return {key: first.index(column) if isinstance(column, str) else column for key, column in asked.items()}
 
 
-def _by_place(places: Mapping[str, int], width: int, whose: str, place: str, row: Sequence[str]) -> Cells:
+def _cells_by_place(places: Mapping[str, int], width: int, whose: str, place: str, row: Sequence[str]) -> Cells:
     if len(row) != width:
         count = "one column" if len(row) == 1 else f"{len(row)} columns"
         raise DataError(f"{place}: a row has {count}, the {whose} has {width}. Fix this row.")
     return {key: row[index] for key, index in places.items()}
 
 
-def _by_name(asked: Mapping[str, str], place: str, value: Any) -> Cells:
+def _cells_by_name(asked: Mapping[str, str], place: str, value: Any) -> Cells:
     """The cells of an object, or of a line that holds one."""
     if isinstance(value, str):
         try:
@@ -123,7 +123,7 @@ def _by_name(asked: Mapping[str, str], place: str, value: Any) -> Cells:
     found: Mapping[Any, Any] = value if {*asked.values()} <= value.keys() else flat(value)
     for key, name in asked.items():
         if name not in found:
-            raise DataError(f"{place}: columns.{key}: {unknown(name, found, in_file=True)}")
+            raise DataError(f"{place}: columns.{key}: {unknown_name(name, found, in_file=True)}")
     cells = {key: found[name] for key, name in asked.items()}
     answer = found.get("answer")  # of Prodigy: a label that was rejected is none
     if "label" in cells and (answer == "ignore" or (answer == "reject" and asked["label"] != "answer")):
@@ -138,7 +138,7 @@ def _text(place: str, cells: Cells) -> Text:
 
 def _string(place: str, key: str, value: Any) -> str:
     if not isinstance(value, str):
-        raise DataError(f"{place}: the {key} is {quoted(value)}, not a string. Fix or delete this row.")
+        raise DataError(f"{place}: the {key} is {quote(value)}, not a string. Fix or delete this row.")
     if not value.strip():
         raise DataError(f"{place}: the {key} is empty. Fix or delete this row.")
     return _clean(place, key, value)
@@ -149,12 +149,12 @@ def _clean(place: str, key: str, value: str) -> str:
         value.encode()
     except UnicodeEncodeError as error:  # half a surrogate pair, which JSON can write but no tokenizer can read
         raise DataError(f"{place}: the {key} is not Unicode text ({error.reason}). Fix this row.") from error
-    return composed(value)
+    return compose(value)
 
 
 def _label(place: str, value: Any) -> str:
-    """A class's name, or a number in its shortest form: 1 and 1.0 are "1"; a string is unchanged, and a list of one is
-    what it holds. Empty where there is none.
+    """The name of a class, or a number in its shortest form: 1 and 1.0 are "1". A string is unchanged, a list with one
+    element counts as that element. Empty if there is no label.
     """
     listed = printed_list(value) if isinstance(value, str) and value[:2] in ("['", '["') else value
     if isinstance(listed, list) and len(listed) < 2:
@@ -166,9 +166,7 @@ def _label(place: str, value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if not isinstance(value, int | float | Decimal) or not math.isfinite(value):
-        raise DataError(
-            f"{place}: the label is {quoted(value)}, neither a string nor a number. Fix or delete this row."
-        )
+        raise DataError(f"{place}: the label is {quote(value)}, neither a string nor a number. Fix or delete this row.")
     return str(int(value)) if value == int(value) else str(value)
 
 
@@ -191,16 +189,16 @@ def _document(cells: Cells) -> str | None:
 
 def _strings(place: str, key: str, values: Any) -> tuple[str, ...]:
     if not isinstance(values, list) or not values:
-        raise DataError(f"{place}: the {key} are {quoted(values)}, not a list of strings. Fix or delete this row.")
+        raise DataError(f"{place}: the {key} are {quote(values)}, not a list of strings. Fix or delete this row.")
     for number, word in enumerate(values, start=1):
         is_id = key == "tags" and isinstance(word, int) and not isinstance(word, bool)
         if not is_id and not (isinstance(word, str) and word):
-            raise DataError(f"{place}: number {number} of the {key} is {quoted(word)}. Fix or delete this row.")
+            raise DataError(f"{place}: number {number} of the {key} is {quote(word)}. Fix or delete this row.")
     return tuple(_clean(place, key, str(word)) for word in values)
 
 
 def _columns(format_: str, path: Path, asked: Asked) -> tuple[Columns, list[str]]:
-    """The columns of a table, where anything is known of what it is read for, and that of its documents."""
+    """The columns of a table, as far as its task or columns are known, and the column of its documents."""
     if asked.task is None and asked.given is None:
         return Columns(), []
     columns, notes = _given_or_found(format_, path, asked)
@@ -213,7 +211,7 @@ def _columns(format_: str, path: Path, asked: Asked) -> tuple[Columns, list[str]
 
 
 def _given_or_found(format_: str, path: Path, asked: Asked) -> tuple[Columns, list[str]]:
-    """The columns of a table: those given, and those of the task, of known names or contents for what is not."""
+    """The columns of a table: the given ones; for the others the task's own, known names or fitting contents."""
     given, task = asked.given or Columns(), asked.task or Columns()
     notes = dialect_of(format_, read_lines(path)).notes() if format_ in ("tsv", "csv") else []
     is_whole = given.label is not None if given.text is not None else None not in (given.tokens, given.tags)
@@ -224,7 +222,7 @@ def _given_or_found(format_: str, path: Path, asked: Asked) -> tuple[Columns, li
 
 
 def _takes(format_: str, path: Path, shown: str, asks_texts: bool) -> bool:
-    """Whether a table's lines may look like those of another format: texts like words a line, CSV like TSV."""
+    """Whether a table's lines may look like another format: texts like a word a line, CSV like TSV."""
     is_csv = {format_, shown} == {"csv", "tsv"} and csv_delimiter(read_lines(path)) == "\t"
     return is_csv or (shown == "columns" and asks_texts)
 

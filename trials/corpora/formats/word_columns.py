@@ -19,7 +19,7 @@ from trials.corpora.column_lines import (
 )
 from trials.corpora.corpus import CorpusReader
 from trials.corpora.text_file import read_lines
-from trials.errors import DataError, UnclearError, quoted
+from trials.errors import DataError, UnclearError, quote
 from trials.spec import Columns
 
 _MOST_TAGS = 200  # the largest tag sets, those of CoNLL-2009's Czech apart, have fewer
@@ -60,7 +60,7 @@ def find_positions(path: Path, given: Columns | None, read: CorpusReader) -> tup
         notes.append(f"{n:,} lines without a word (as Label Studio writes them) are left out")
     rows = [line.cells for block in blocks for line in block if len(line.cells) >= width]
     values = [Counter(row[i] for row in rows) for i in range(width)]
-    spans = [i for i, tags in enumerate(values) if TagEvidence.of(tags).are_spans]
+    spans = [i for i, tags in enumerate(values) if TagEvidence.from_counts(tags).are_spans]
     spans = [header.index(name) for name in _COARSE if name in header][:1] or spans
     if given is None and width == 2 and spans == [0]:
         notes.append("each line has the tag first, and then the word (--words and --tags for others)")
@@ -84,7 +84,7 @@ def _refuse_no_words(path: Path, values: Sequence[Counter[str]], spans: Sequence
     tag = 0 if 0 in spans else spans[-1] if spans else len(values) - 1
     ways = sorted({*range(len(values))} - {*spans, tag, 0}, key=lambda i: -len(values[i]))
     if 0 in spans or has_ids:
-        what = "tags of spans" if 0 in spans else f"ids ({quoted(ids[0])}, ...)"
+        what = "tags of spans" if 0 in spans else f"ids ({quote(ids[0])}, ...)"
         raise UnclearError(
             f"{path}: which column holds the words? The first one has {what}.",
             _that_read(path, [{"words": i, "tags": tag} for i in (*ways, *([0] if has_ids else []))], read),
@@ -106,7 +106,7 @@ def _tags(
         return likely[0]
     if not likely or (last in likely and not is_counted):
         return None
-    shown = (f"{i} ({', '.join(map(quoted, [*values[i]][:3]))}, ...)" for i in likely)
+    shown = (f"{i} ({', '.join(map(quote, [*values[i]][:3]))}, ...)" for i in likely)
     raise UnclearError(
         f"{path}: which column holds the tags? Several may: {'; '.join(shown)}.",
         _that_read(path, [{"words": word, "tags": i} for i in likely], read),

@@ -9,7 +9,7 @@ from pydantic import Field, field_validator, model_validator
 from trials.corpora.corpus import CORPUS_FORMATS, SPLITS, fingerprint
 from trials.corpora.layout import layout_by_name, layout_of
 from trials.corpora.split_names import Splits
-from trials.errors import ConfigError, DataError, unknown
+from trials.errors import ConfigError, DataError, unknown_name
 from trials.plugins.registry import Registry
 from trials.sources.cache import FetchedCorpus
 from trials.sources.source import FileSource, Sourced
@@ -108,7 +108,7 @@ class DataDraft(Sourced):
     def _known_splits(cls, value: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
         for split, _ in value:
             if split not in SPLITS:
-                raise ValueError(unknown(split, SPLITS))
+                raise ValueError(unknown_name(split, SPLITS))
         return value
 
     @field_validator("release", mode="before")
@@ -151,7 +151,7 @@ class DataDraft(Sourced):
     @classmethod
     def _is_bundled(cls, name: str | None) -> str | None:
         if name is not None and name not in BUNDLED_TREEBANKS:
-            raise ValueError(unknown(name, BUNDLED_TREEBANKS))
+            raise ValueError(unknown_name(name, BUNDLED_TREEBANKS))
         return name
 
     @field_validator("format")
@@ -167,7 +167,7 @@ class DataDraft(Sourced):
         Args:
             task_columns: The columns of the task's own tables.
         """
-        located = self.located(offline=offline)
+        located = self.locate(offline=offline)
         train, dev, test, mismatched = located.splits
         if self.first is not None and self.first.test == 0:
             test = ()
@@ -198,7 +198,7 @@ class DataDraft(Sourced):
             notes=(*located.notes, *layout.notes),
         )
 
-    def located(self, *, offline: bool) -> Located:
+    def locate(self, *, offline: bool) -> Located:
         """Where its files are, downloaded if necessary. Raises DataError."""
         return CORPUS_SOURCES[self.way].locate(self, offline=offline)
 
@@ -211,7 +211,7 @@ def named_corpus(name: str) -> DataDraft:
     Raises:
         ConfigError: after `ud:` or `hub:` there is no name, after `@` no version, or a sample is misspelt.
     """
-    return DataDraft.model_validate(DataDraft.meant(name))
+    return DataDraft.model_validate(DataDraft.keys_of(name))
 
 
 def name_and_version(word: str, rest: str) -> tuple[str, str | None]:
@@ -226,7 +226,7 @@ def name_and_version(word: str, rest: str) -> tuple[str, str | None]:
 
 
 def locate_splits(fetched: FetchedCorpus, draft: DataDraft, way_out: str) -> Located:
-    """Where the splits are that somebody asks for; `way_out` is what to do without one. Raises DataError."""
+    """The files of the splits that a draft requests; `way_out` ends the error if one is absent. Raises DataError."""
     splits = fetched.splits
     chosen = {"train": "train", "dev": "validation" if "validation" in splits else "dev", "test": "test"}
     chosen |= dict(draft.splits)

@@ -17,27 +17,27 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from trials.corpora.layout import FORMATS
-from trials.errors import DataError, quoted, require, unknown
+from trials.errors import DataError, quote, require, unknown_name
 from trials.outside.plain_files import is_plain, path_inside
 from trials.sources.cache import (
     FetchedCorpus,
     cache_root,
-    forbidden,
-    locked_folder,
+    download_ban,
+    explain_write_errors,
+    lock_folder,
     whole_corpus,
     write_manifest,
-    writing,
 )
 from trials.sources.hub_client import (
     MAIN,
     Repo,
     bar_class,
     cached_snapshots,
-    calling,
     explain,
+    explain_hub_errors,
     is_commit,
     is_repo_name,
-    looked_up,
+    look_up,
 )
 from trials.sources.places.corpus_draft import CORPUS_SOURCES, DataDraft, Located, locate_splits, name_and_version
 from trials.sources.source import FileSource, Keys
@@ -70,17 +70,17 @@ def fetch_dataset(repo: str, config: str | None, revision: str | None, *, offlin
     if config is not None and not is_plain(config):
         raise DataError(f"{where}: {config!r} is not the name of a configuration.")
     try:
-        return _found(where, config, offline=offline)
+        return _find(where, config, offline=offline)
     except DataError:
         name, _, inner = repo.partition("/")
         if inner and config is None:
             with suppress(DataError):
-                return _found(Repo("datasets", name, where.revision), inner, offline=offline)
+                return _find(Repo("datasets", name, where.revision), inner, offline=offline)
         raise
 
 
-def _found(where: Repo, config: str | None, *, offline: bool) -> FetchedCorpus:
-    barred = forbidden(offline=offline, datasets=True)
+def _find(where: Repo, config: str | None, *, offline: bool) -> FetchedCorpus:
+    barred = download_ban(offline=offline, datasets=True)
     if barred or where.is_pinned:
         folders = (_dataset_folder(repo, config) for repo, _ in cached_snapshots(where))
         if corpus := next(filter(None, map(whole_corpus, folders)), None):
@@ -88,16 +88,17 @@ def _found(where: Repo, config: str | None, *, offline: bool) -> FetchedCorpus:
     if barred:
         raise DataError(
             f"{where} ({config or 'default'}, {where.revision}) is not on this machine and {barred} forbids the "
-            f"download; run `permafrost data fetch hub:{_name(where.name, config)}@{where.revision}` first.{where.near}"
+            f"download; run `permafrost data fetch hub:{_name(where.name, config)}@{where.revision}` first."
+            f"{where.near_hint}"
         )
-    with calling(where):
+    with explain_hub_errors(where):
         from huggingface_hub import HfApi
 
-        repo, info = looked_up(where)
+        repo, info = look_up(where)
         if info.gated:
             HfApi().auth_check(repo.name, repo_type="dataset")  # `datasets` would lose the reason on its way
     folder = _dataset_folder(repo, config)
-    with locked_folder(folder):
+    with lock_folder(folder):
         return whole_corpus(folder) or _fetch(repo, where.revision, config, info, folder)
 
 
@@ -116,7 +117,7 @@ def _fetch(at: Repo, asked: str, config: str | None, info: Any, folder: Path) ->
             f"{at} at {asked!r} is a program ({script}), which `datasets` no longer runs. "
             "Name the hub's own conversion of it: revision refs/convert/parquet."
         )
-    with writing(folder), TemporaryDirectory(dir=folder, prefix="building-") as scratch:
+    with explain_write_errors(folder), TemporaryDirectory(dir=folder, prefix="building-") as scratch:
         splits = _load(at, _selection(at, config, files), scratch)
         hidden = []
         for split, rows in splits.items():
@@ -158,7 +159,7 @@ def _selection(repo: Repo, config: str | None, files: Collection[str]) -> dict[s
         raise DataError(_several_configurations(repo, configs))
     config = config or configs[0]
     if config not in configs:
-        raise DataError(f"{repo}: configuration: {unknown(config, configs)}")
+        raise DataError(f"{repo}: configuration: {unknown_name(config, configs)}")
     if any(match[1] == config and match[2].startswith("partial-") for match in exported):
         raise DataError(f"{repo}: the hub converted only a part of {config!r}. Use another source.")
     return {"data_dir": config}
@@ -173,7 +174,7 @@ def _load(at: Repo, selection: dict[str, str], scratch: str) -> dict[str, Any]:
     datasets = importlib.import_module("datasets")  # it has no types
     from huggingface_hub import snapshot_download
 
-    with calling(at):
+    with explain_hub_errors(at):
         try:
             builder = datasets.load_dataset_builder(
                 f"hf://datasets/{at.name}", revision=at.revision, cache_dir=scratch, **selection
@@ -188,7 +189,7 @@ def _load(at: Repo, selection: dict[str, str], scratch: str) -> dict[str, Any]:
             builder.download_and_prepare()
             return dict(builder.as_dataset())
         except OSError:
-            raise  # for `calling`; some are ValueErrors as well
+            raise  # for `explain_hub_errors`; some are ValueErrors as well
         except ValueError as error:
             raise DataError(_about_config(error, at, selection)) from error
         except datasets.exceptions.DatasetsError as error:
@@ -203,7 +204,7 @@ def _about_config(error: ValueError, repo: Repo, selection: dict[str, str]) -> s
     configs = [first or second for first, second in re.findall(r"'([^']*)'|\"([^\"]*)\"", listed[1] or listed[2])]
     if "name" not in selection:
         return _several_configurations(repo, sorted(configs))
-    return f"{repo}: configuration: {unknown(selection['name'], configs)}"
+    return f"{repo}: configuration: {unknown_name(selection['name'], configs)}"
 
 
 def _several_configurations(repo: Repo, configs: Sequence[str]) -> str:
@@ -266,7 +267,7 @@ def converter(column: str, feature: Any) -> Convert:
     if kind == "Value" and feature.dtype.startswith(_PLAIN):
         return _optional(lambda value: value)
     raise DataError(
-        f"column {quoted(column)} holds {quoted(feature)}; only text, numbers and classes, or lists of them, are read."
+        f"column {quote(column)} holds {quote(feature)}; only text, numbers and classes, or lists of them, are read."
     )
 
 
@@ -284,10 +285,10 @@ def _means(word: str) -> Keys | None:
     *repository, last = word.partition("@")[0].split("/")
     is_file = Path(last.removesuffix(".gz")).suffix.lower() in FORMATS
     is_name = len(repository) <= 2 and is_repo_name("/".join([*repository, last][:2])) and is_plain(last)
-    return None if is_file or not is_name else _named(word, word)
+    return None if is_file or not is_name else _keys(word, word)
 
 
-def _named(word: str, rest: str) -> Keys:
+def _keys(word: str, rest: str) -> Keys:
     name, version = name_and_version(word, rest)
     owner, _, within = name.partition("/")
     repository, _, config = within.partition("/")
@@ -300,4 +301,4 @@ def _inexact(draft: DataDraft) -> tuple[str, str] | None:
     return None if is_commit(draft.revision) else (dataset, "commit" if version else "newest commit")
 
 
-CORPUS_SOURCES.register("hub")(FileSource(_locate, _means, _named, _inexact, rank=3))
+CORPUS_SOURCES.register("hub")(FileSource(_locate, _means, _keys, _inexact, rank=3))

@@ -9,7 +9,7 @@ from pathlib import Path
 from trials.errors import ConfigError, ModelError
 from trials.models.model_files import INDEX, PICKLE, TOKENIZER_FILES, WEIGHTS, is_shard
 from trials.outside.plain_files import digest_of, read_json
-from trials.sources.cache import forbidden
+from trials.sources.cache import download_ban
 from trials.sources.download import blob_digest
 from trials.sources.hub_client import (
     COMMIT,
@@ -17,10 +17,10 @@ from trials.sources.hub_client import (
     Repo,
     bar_class,
     cached_snapshots,
-    calling,
+    explain_hub_errors,
     is_commit,
     is_repo_name,
-    looked_up,
+    look_up,
 )
 from trials.sources.places.model_draft import MODEL_SOURCES, LocatedModel, ModelDraft, model_shape
 from trials.sources.source import FileSource, Keys
@@ -50,16 +50,16 @@ def fetch_model(repo: str, revision: str | None, *, allow_pickle: bool, offline:
             read, or of an architecture that is refused; in these cases no weights are downloaded.
     """
     where = Repo("models", repo, MAIN if revision is None else revision)
-    with calling(where):
-        barred = forbidden(offline=offline)
+    with explain_hub_errors(where):
+        barred = download_ban(offline=offline)
         if (barred or where.is_pinned) and (model := _cached_model(where, allow_pickle=allow_pickle)):
             return model
         if barred:
             raise ModelError(
                 f"{where} ({where.revision}) is not on this machine and {barred} forbids the download; run "
-                f"`permafrost data fetch --sweep FILE` or the same command without {barred} first.{where.near}"
+                f"`permafrost data fetch --sweep FILE` or the same command without {barred} first.{where.near_hint}"
             )
-        return _downloaded(where, allow_pickle=allow_pickle)
+        return _download(where, allow_pickle=allow_pickle)
 
 
 def _cached_model(repo: Repo, *, allow_pickle: bool) -> LocatedModel | None:
@@ -69,11 +69,11 @@ def _cached_model(repo: Repo, *, allow_pickle: bool) -> LocatedModel | None:
         if there & {WEIGHTS, INDEX, PICKLE}:
             wanted = {*_model_files(repo, there, allow_pickle), *_shards(folder / INDEX)}
             if wanted <= there and all(_is_whole(folder / file) for file in wanted):
-                return _located(snapshot, folder)
+                return _locate_in(snapshot, folder)
     return None
 
 
-def _located(at: Repo, folder: Path) -> LocatedModel:
+def _locate_in(at: Repo, folder: Path) -> LocatedModel:
     return LocatedModel(folder, at.name.rpartition("/")[2], at.source)
 
 
@@ -93,10 +93,10 @@ def _is_whole(path: Path) -> bool:
         return False
 
 
-def _downloaded(repo: Repo, *, allow_pickle: bool) -> LocatedModel:
+def _download(repo: Repo, *, allow_pickle: bool) -> LocatedModel:
     from huggingface_hub import snapshot_download
 
-    pin, info = looked_up(repo)
+    pin, info = look_up(repo)
     files = _model_files(repo, {sibling.rfilename for sibling in info.siblings or ()}, allow_pickle)
     if model := _cached_model(pin, allow_pickle=allow_pickle):
         return model._replace(source=pin.source)
@@ -110,7 +110,7 @@ def _downloaded(repo: Repo, *, allow_pickle: bool) -> LocatedModel:
     missing = sorted(file for file in {*files, *_shards(folder / INDEX)} if not _is_whole(folder / file))
     if missing:  # without a connection the library returns an incomplete snapshot
         raise ModelError(f"{repo}: {', '.join(missing)} were not downloaded. Run the same command to resume.")
-    return _located(pin, folder)
+    return _locate_in(pin, folder)
 
 
 def _model_files(repo: Repo, there: Collection[str], allow_pickle: bool) -> list[str]:
@@ -151,10 +151,10 @@ def _locate(draft: ModelDraft, *, offline: bool) -> LocatedModel:
 
 
 def _means(word: str) -> Keys | None:
-    return _named(word, word) if is_repo_name(word.partition("@")[0]) else None
+    return _keys(word, word) if is_repo_name(word.partition("@")[0]) else None
 
 
-def _named(word: str, rest: str) -> Keys:
+def _keys(word: str, rest: str) -> Keys:
     repository, separator, revision = rest.partition("@")
     if not repository or (separator and not revision):
         raise ConfigError(
@@ -171,4 +171,4 @@ def _inexact(draft: ModelDraft) -> tuple[str, str] | None:
     )
 
 
-MODEL_SOURCES.register("hub")(FileSource(_locate, _means, _named, _inexact, rank=1))
+MODEL_SOURCES.register("hub")(FileSource(_locate, _means, _keys, _inexact, rank=1))

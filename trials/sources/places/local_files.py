@@ -10,11 +10,11 @@ from typing import Any
 
 from trials.corpora.converted import Conversion, conversion_of
 from trials.corpora.corpus import SPLITS, fingerprint
-from trials.corpora.split_files import corpora_inside, files_by_source, files_in, in_folder, unused_notes
-from trials.corpora.split_names import Splits, by_split, missing_shards
+from trials.corpora.split_files import corpora_inside, files_by_source, files_in, splits_of_folder, unused_notes
+from trials.corpora.split_names import Splits, find_splits, missing_shards
 from trials.errors import DataError, NoDevSplitError
 from trials.outside.plain_files import path_inside, stamp_of
-from trials.sources.cache import cache_root, locked_folder, whole_corpus, write_manifest, writing
+from trials.sources.cache import cache_root, explain_write_errors, lock_folder, whole_corpus, write_manifest
 from trials.sources.places.corpus_draft import CORPUS_SOURCES, HELD_OUT, DataDraft, Located
 from trials.sources.source import FileSource, absolute, is_path
 from trials.spec import Files
@@ -23,14 +23,14 @@ from trials.starter import BUNDLED_TREEBANKS, treebank_path
 _VERSION = b"2"  # of what is converted: another one where the same files become other rows
 
 
-def _listed(draft: DataDraft, *, offline: bool) -> Located:
+def _find(draft: DataDraft, *, offline: bool) -> Located:
     files = Splits(*(tuple(str(absolute(path)) for path in getattr(draft, split)) for split in SPLITS))
     return Located(Path(files.train[0].removesuffix(".gz")).stem, None, files, draft.held_out)
 
 
 def _sample(draft: DataDraft, *, offline: bool) -> Located:
     assert draft.bundled is not None
-    files = in_folder(treebank_path(draft.bundled), needs_dev=draft.needs_dev)
+    files = splits_of_folder(treebank_path(draft.bundled), needs_dev=draft.needs_dev)
     return Located(draft.bundled, None, files, draft.held_out)
 
 
@@ -38,16 +38,16 @@ def _inside(draft: DataDraft, *, offline: bool) -> Located:
     folder = absolute(draft.folder or "")
     if not folder.exists():
         raise DataError(f"no folder {folder}. Give the folder that holds the corpus's files, or a file.")
-    if (found := _converted(folder, draft)) is not None:
+    if (found := _convert(folder, draft)) is not None:
         return found
     if folder.is_file():
         return _without_splits(folder, (str(folder),), draft)
     try:
-        files = in_folder(folder, needs_dev=draft.needs_dev)
+        files = splits_of_folder(folder, needs_dev=draft.needs_dev)
     except DataError:
         if sources := files_by_source(folder):
             return _without_splits(folder, tuple(map(str, sources)), draft)
-        if by_split(files_in(folder))["train"] or len(inner := corpora_inside(folder)) != 1:
+        if find_splits(files_in(folder))["train"] or len(inner := corpora_inside(folder)) != 1:
             raise
         found = _inside(draft.model_copy(update={"folder": str(inner[0])}), offline=offline)
         note = f"{inner[0].relative_to(folder)} is read, the only folder inside that holds a corpus"
@@ -63,7 +63,7 @@ def _inside(draft: DataDraft, *, offline: bool) -> Located:
 
 
 def _without_splits(path: Path, train: Files, draft: DataDraft) -> Located:
-    """Files that are all there is, of which a part serves as dev."""
+    """A corpus without splits, of which a part serves as dev."""
     held_out = (draft.held_out or HELD_OUT) if draft.folds is None else None
     what = path.name if len(train) == 1 else f"{len(train):,} files in {path.name}"
     serves = f"{draft.folds} folds of {what} serve as dev, one a seed"
@@ -72,10 +72,10 @@ def _without_splits(path: Path, train: Files, draft: DataDraft) -> Located:
     return Located(_name(path), None, Splits(train, ()), held_out, (f"no dev split: {serves}",))
 
 
-def _converted(path: Path, draft: DataDraft) -> Located | None:
+def _convert(path: Path, draft: DataDraft) -> Located | None:
     """Splits that are no files, written as such."""
     inside = files_in(path) if path.is_dir() else []
-    candidates = [*(inside if len(inside) == 1 else ()), *([] if by_split(inside)["train"] else [path])]
+    candidates = [*(inside if len(inside) == 1 else ()), *([] if find_splits(inside)["train"] else [path])]
     found = next(filter(None, map(conversion_of, candidates)), None)
     if found is None:
         return None
@@ -83,13 +83,13 @@ def _converted(path: Path, draft: DataDraft) -> Located | None:
         raise NoDevSplitError(
             f"{path}: {found.notes[0]}, and none of dev. Let a share of train serve as dev: `held_out: 0.1`."
         )
-    written = _written(found)
+    written = _write_splits(found)
     splits = Splits(*(written.get(split, ()) for split in SPLITS))
     return Located(_name(path), None, splits, draft.held_out, found.notes, "jsonl")
 
 
-def _written(found: Conversion) -> dict[str, Files]:
-    """The JSON lines file of each split, in the cache; written unless those of the same files are there.
+def _write_splits(found: Conversion) -> dict[str, Files]:
+    """The JSON lines file of each split in the cache, written unless it has those of the same input files.
 
     Raises:
         DataError: A file cannot be read, or a text is empty.
@@ -103,9 +103,9 @@ def _written(found: Conversion) -> dict[str, Files]:
         stamp.update(line.encode("utf-8", "surrogateescape"))
     folder = cache_root() / "folders" / stamp.hexdigest()[:24]
     files = {split: f"{split}.jsonl" for split in found.splits}
-    with locked_folder(folder):
+    with lock_folder(folder):
         if whole_corpus(folder) is None:
-            with writing(folder):
+            with explain_write_errors(folder):
                 for split, file in files.items():
                     part = path_inside(folder, f"{file}.part")
                     with part.open("w", encoding="utf-8", newline="\n") as target:
@@ -130,7 +130,7 @@ def _same_bytes(dev: Files, test: Files) -> bool:
     return sizes[0] == sizes[1] and fingerprint(dev, (), ()) == fingerprint(test, (), ())
 
 
-CORPUS_SOURCES.register("train")(FileSource(_listed))
+CORPUS_SOURCES.register("train")(FileSource(_find))
 CORPUS_SOURCES.register("bundled")(
     FileSource(_sample, lambda word: {"bundled": word} if word in BUNDLED_TREEBANKS else None)
 )

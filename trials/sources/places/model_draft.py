@@ -8,12 +8,12 @@ from typing import Any, ClassVar, NamedTuple
 
 from pydantic import model_validator
 
-from trials.errors import ModelError, beginning, quoted
+from trials.errors import ModelError, excerpt, quote
 from trials.models.family import MODEL_FAMILIES, REFUSED
 from trials.models.model_files import ADAPTER, INDEX, PICKLE, WEIGHTS, revision_of
 from trials.outside.plain_files import read_json
 from trials.plugins.registry import Registry
-from trials.sources.source import FileSource, Sourced, absolute, is_path, near_here
+from trials.sources.source import FileSource, Sourced, absolute, is_path, near_hint
 from trials.spec import ModelSpec
 from trials.starter import STARTER, model_path
 
@@ -73,7 +73,7 @@ def named_model(name: str) -> ModelDraft:
     Raises:
         ConfigError: after `hub:` there is no name, or after `@` no revision.
     """
-    return ModelDraft.model_validate(ModelDraft.meant(name))
+    return ModelDraft.model_validate(ModelDraft.keys_of(name))
 
 
 def find_model(draft: ModelDraft, *, offline: bool = False) -> ModelSpec:
@@ -118,7 +118,7 @@ def _in_folder(draft: ModelDraft, *, offline: bool) -> LocatedModel:
     folder = absolute(draft.folder, ModelError, "a folder with config.json")
     if not folder.is_dir():
         raise ModelError(
-            f"no model folder at {folder}.{near_here(draft.folder, [STARTER])} Give a folder with config.json, "
+            f"no model folder at {folder}.{near_hint(draft.folder, [STARTER])} Give a folder with config.json, "
             f"{STARTER!r}, or a repository of the hub as NAME or OWNER/NAME."
         )
     return LocatedModel(folder, folder.name)
@@ -157,7 +157,7 @@ def _config(folder: Path) -> dict[str, Any]:
     path, base = folder / "config.json", ""
     if (folder / ADAPTER).is_file():
         with suppress(OSError, ValueError, RecursionError, AttributeError):
-            base = f", {quoted(read_json(folder / ADAPTER).get('base_model_name_or_path'))}"
+            base = f", {quote(read_json(folder / ADAPTER).get('base_model_name_or_path'))}"
         raise ModelError(
             f"{folder / ADAPTER}: the weights are those of an adapter, not of a whole model. Merge it into its model"
             f"{base} (`merge_and_unload` of peft), and save that."
@@ -188,7 +188,7 @@ def _config(folder: Path) -> dict[str, Any]:
 def _number(folder: Path, config: dict[str, Any], key: str) -> int:
     number = config.get(key)
     if not isinstance(number, int) or number < 1:
-        raise ModelError(f"{folder / 'config.json'}: {key}: {quoted(number)} is not a positive whole number.")
+        raise ModelError(f"{folder / 'config.json'}: {key}: {quote(number)} is not a positive whole number.")
     return number
 
 
@@ -200,14 +200,14 @@ def _refuse_large(folder: Path, config: dict[str, Any]) -> None:
         most = MOST_LABELS if "label" in key else MOST_LAYERS
         if is_bounded and isinstance(value, int) and value > most:
             raise ModelError(
-                f"{folder / 'config.json'}: {beginning(key)}: {quoted(value)} is more than {most:,}, the "
+                f"{folder / 'config.json'}: {excerpt(key)}: {quote(value)} is more than {most:,}, the "
                 "most that a model may have. Use another model."
             )
 
 
 def _refuse_quantised(folder: Path, config: dict[str, Any]) -> None:
     if how := config.get("quantization_config"):
-        method = f" by {quoted(how['quant_method'])}" if isinstance(how, dict) and "quant_method" in how else ""
+        method = f" by {quote(how['quant_method'])}" if isinstance(how, dict) and "quant_method" in how else ""
         raise ModelError(
             f"{folder / 'config.json'}: quantization_config: its weights are quantised{method}, so they cannot be "
             "trained. Use the model that they were made from, with weights in floating point."
@@ -217,5 +217,5 @@ def _refuse_quantised(folder: Path, config: dict[str, Any]) -> None:
 def _padding(folder: Path, config: dict[str, Any]) -> int:
     padding = config.get("pad_token_id") or 0
     if not isinstance(padding, int) or padding < 0:
-        raise ModelError(f"{folder / 'config.json'}: pad_token_id: {quoted(padding)} is not a whole number.")
+        raise ModelError(f"{folder / 'config.json'}: pad_token_id: {quote(padding)} is not a whole number.")
     return padding

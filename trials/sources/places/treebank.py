@@ -9,18 +9,18 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-from trials.errors import ConfigError, DataError, unknown
+from trials.errors import ConfigError, DataError, unknown_name
 from trials.outside.plain_files import path_inside, read_text
 from trials.sources.cache import (
     FetchedCorpus,
     cache_root,
-    forbidden,
-    locked_folder,
+    download_ban,
+    lock_folder,
     read_manifest,
     whole_corpus,
     write_manifest,
 )
-from trials.sources.download import LARGEST_FILE, Remote, download, get_json, shown
+from trials.sources.download import LARGEST_FILE, Remote, download, get_json, safe_address
 from trials.sources.places.corpus_draft import CORPUS_SOURCES, DataDraft, Located, locate_splits, name_and_version
 from trials.sources.source import FileSource, Keys
 from trials.starter import BUNDLED_TREEBANKS
@@ -31,7 +31,7 @@ _NAME = re.compile(r"UD_[A-Za-z0-9_]+-[A-Za-z0-9_]+")
 _RELEASE = re.compile(r"\d+\.\d+")
 # Large treebanks have their split in several files: de_hdt-ud-train-a-1.conllu.
 _WANTED = re.compile(r"[\w.-]+-ud-(train|dev|test)[\w-]*\.conllu|(LICENSE|README)[\w.-]*")
-_LICENCE_WIDTH = 80
+_LICENCE_WIDTH = 80  # characters: one line of a terminal
 T = TypeVar("T")
 
 
@@ -46,7 +46,7 @@ def fetch_treebank(name: str, release: str | None, *, offline: bool) -> FetchedC
             the next one keeps the files that are whole.
     """
     _check(name, release)
-    barred = forbidden(offline=offline)
+    barred = download_ban(offline=offline)
     if release is None:
         cached = (folder.name for folder in (cache_root() / "ud" / name).glob("*") if read_manifest(folder))
         release = _newest(cached if barred else _releases(name))
@@ -61,7 +61,7 @@ def fetch_treebank(name: str, release: str | None, *, offline: bool) -> FetchedC
             f"{name}{version.replace('@', ' ')} is not on this machine and {barred} forbids the download; "
             f"run `permafrost data fetch ud:{name}{version}` first."
         )
-    with locked_folder(folder):
+    with lock_folder(folder):
         return whole_corpus(folder) or _fetch(name, release, folder)
 
 
@@ -83,19 +83,19 @@ def _releases(name: str) -> list[str]:
     def read(tags: Any) -> list[str]:
         return [str(tag["name"]).removeprefix("r") for tag in tags]
 
-    return _asked(f"{name}/tags?per_page=100", name, "Look up the name at https://universaldependencies.org.", read)
+    return _ask(f"{name}/tags?per_page=100", name, "Look up the name at https://universaldependencies.org.", read)
 
 
-def _asked(path: str, what: str, way_out: str, read: Callable[[Any], T]) -> T:
+def _ask(path: str, what: str, way_out: str, read: Callable[[Any], T]) -> T:
     """The result of `read` for a listing by the server of the repositories. Raises DataError."""
     url = f"{_api()}/repos/{ORGANISATION}/{path}"
     try:
         return read(get_json(url))
     except FileNotFoundError as error:
-        raise DataError(f"no treebank {what} at {shown(_api())}. {way_out}") from error
+        raise DataError(f"no treebank {what} at {safe_address(_api())}. {way_out}") from error
     except (LookupError, TypeError, AttributeError) as error:
         listed = "tags" if "/tags" in path else "files"
-        raise DataError(f"{shown(url)}: not a listing of {listed}. Check PERMAFROST_UD_URL.") from error
+        raise DataError(f"{safe_address(url)}: not a listing of {listed}. Check PERMAFROST_UD_URL.") from error
 
 
 def _newest(releases: Iterable[str]) -> str | None:
@@ -129,7 +129,7 @@ def _listing(name: str, release: str) -> dict[str, Remote]:
         "Look up the name at https://universaldependencies.org, and its releases at "
         f"https://github.com/{ORGANISATION}/{name}/tags."
     )
-    return _asked(f"{name}/contents?ref={quote(f'r{release}')}", f"{name} with a release {release}", way_out, read)
+    return _ask(f"{name}/contents?ref={quote(f'r{release}')}", f"{name} with a release {release}", way_out, read)
 
 
 def _remote(entry: dict[str, Any]) -> tuple[str, Remote]:
@@ -166,11 +166,11 @@ def _locate(draft: DataDraft, *, offline: bool) -> Located:
 
 def _means(word: str) -> Keys | None:
     if word.startswith("UD_") and not is_treebank_name(word.partition("@")[0]):
-        raise ConfigError(unknown(word, BUNDLED_TREEBANKS))
-    return _named(word, word) if word.startswith("UD_") else None
+        raise ConfigError(unknown_name(word, BUNDLED_TREEBANKS))
+    return _keys(word, word) if word.startswith("UD_") else None
 
 
-def _named(word: str, rest: str) -> Keys:
+def _keys(word: str, rest: str) -> Keys:
     return dict(zip(("ud", "release"), name_and_version(word, rest), strict=True))
 
 
@@ -178,4 +178,4 @@ def _inexact(draft: DataDraft) -> tuple[str, str] | None:
     return (f"treebank {draft.ud}", "newest release") if draft.release is None else None
 
 
-CORPUS_SOURCES.register("ud")(FileSource(_locate, _means, _named, _inexact, rank=2))
+CORPUS_SOURCES.register("ud")(FileSource(_locate, _means, _keys, _inexact, rank=2))

@@ -16,7 +16,7 @@ MOST_WATTS = 1500.0  # no card draws more
 def run(context: PartContext, record: Record) -> None:
     """Watts; a card whose counter cannot be read is said to have none."""
     seconds, size = (0.2, 64) if context.rehearse else (2.0, 4096)
-    meter = EnergyMeter.of(context.device)
+    meter = EnergyMeter.for_device(context.device)
     meter.start()
     time.sleep(seconds)
     idle = meter.stop()

@@ -20,7 +20,7 @@ from orchestrator.store import ResultStore, open_store
 from orchestrator.store.parts import PartFolder
 from orchestrator.store.plans import SweepPlan
 from orchestrator.store.results import MARKER
-from orchestrator.store.schema import ALL_TABLES, SCHEMA_VERSION, VERSION_KEY, stamped
+from orchestrator.store.schema import ALL_TABLES, SCHEMA_VERSION, VERSION_KEY, stamped_name
 from tests.builders import make_spec
 from tests.drivers import running
 from tests.examples import ALL, each
@@ -77,7 +77,7 @@ def test_a_running_sweep_and_an_attempt_killed_before_its_trial_was_committed_ar
 
 def test_duplicates_of_a_killed_compaction_are_a_note(store: ResultStore) -> None:
     complete(store, SECOND)
-    folder = store.storage.at("epochs")
+    folder = store.storage.subfolder("epochs")
     old = {name: folder.read(name) for name in folder.files()}
     store.compact()
     for name, content in old.items():
@@ -172,7 +172,7 @@ def test_a_number_that_nothing_measured_is_found_with_its_trial_and_left_out(
 class Failing(FolderStorage):
     """A disk that does not give an object back."""
 
-    def at(self, name: str) -> Failing:
+    def subfolder(self, name: str) -> Failing:
         return Failing(self.folder / name)
 
     def open(self, name: str) -> pa.NativeFile:
@@ -229,7 +229,7 @@ def test_a_store_without_its_mark_is_found(store: ResultStore) -> None:
 def test_a_part_of_a_newer_version_is_reported_as_that(store: ResultStore) -> None:
     rows = store.epochs().replace_schema_metadata({VERSION_KEY: str(SCHEMA_VERSION + 1)})
     pq.write_table(rows, sink := pa.BufferOutputStream())
-    store.storage.at("epochs").write(stamped("part", 10**19, sink.getvalue(), "parquet"), sink.getvalue())
+    store.storage.subfolder("epochs").write(stamped_name("part", 10**19, sink.getvalue(), "parquet"), sink.getvalue())
     found = only(store)
     assert f"written by a newer version (schema {SCHEMA_VERSION + 1}, this one reads up to" in found
     assert found.endswith("upgrade permafrost-sweeps")
@@ -238,7 +238,7 @@ def test_a_part_of_a_newer_version_is_reported_as_that(store: ResultStore) -> No
 def test_a_foreign_file_is_a_note_and_a_presence_that_nobody_can_read_nothing_as_drivers_remove_it(
     store: ResultStore,
 ) -> None:
-    store.storage.at("drivers").write(f"{'a' * 16}-00000001.json", b"{")
+    store.storage.subfolder("drivers").write(f"{'a' * 16}-00000001.json", b"{")
     shutil.copy(__file__, store.root / "epochs" / "notes.txt")
     assert check_store(store.storage).notes == ["epochs/notes.txt: not a part; it is ignored."]
     for n in range(2):

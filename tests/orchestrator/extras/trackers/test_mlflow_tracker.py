@@ -23,7 +23,7 @@ from tests.orchestrator.extras.trackers.tracked_sweep import (
     play,
 )
 from tests.server_programs import free_port
-from trials.escaping import escaped
+from trials.escaping import escape_line
 
 
 class Tracked(NamedTuple):
@@ -98,7 +98,7 @@ def test_every_trial_is_a_run_that_says_how_it_ended(tracked: Tracked) -> None:
 def test_a_run_has_the_settings_and_every_evaluation_of_the_newest_attempt(tracked: Tracked) -> None:
     found = runs(tracked, "live")
     run = found[RETRIED.trial_id]
-    settings = {"freeze.strategy": "first_k", "freeze.depth": "2", "seed": "0", "data.name": escaped(HOSTILE)}
+    settings = {"freeze.strategy": "first_k", "freeze.depth": "2", "seed": "0", "data.name": escape_line(HOSTILE)}
     assert settings.items() <= run.data.params.items()
     times = (1_750_000_060_000, 1_750_000_120_000)
     assert history(tracked, run, "score") == [(13, times[0], "0.625"), (26, times[1], "0.75")]

@@ -42,7 +42,7 @@ def evaluation(epoch: int, *, last: bool = False, score: float = 0.5) -> EpochRe
 def play(folder: Path) -> Iterator[ResultStore]:
     """Write its rows into a store of this folder, in two parts with a pause between them, as a driver would."""
     results = open_store(folder / "results", must_exist=False)
-    results.add_plan(PLAN.declared())
+    results.add_plan(PLAN.stored_plan())
     recorder = Recorder(results)
     for spec in SPECS:
         recorder.started(spec, 1)
