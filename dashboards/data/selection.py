@@ -211,7 +211,7 @@ class Selection:
         return replace(asks, tolerance=tolerance, cost=self.query.cost)
 
     @cached_property
-    def completed_trials(self) -> pd.DataFrame:
+    def completed(self) -> pd.DataFrame:
         """The trials that enter means, by `state`."""
         return self.trials[(self.trials["state"] == State.COMPLETED.value) & self.trials[self.column].notna()]
 
@@ -220,7 +220,7 @@ class Selection:
         """The trials with the columns of `with_sentences`, all None by another metric. Raises StoreError."""
         if not self.scored:
             return with_sentences(self.trials, {})
-        columns = sentence_columns(self.snapshot.few["contributions"].rows(self.completed_trials), self.scored)
+        columns = sentence_columns(self.snapshot.few["contributions"].rows(self.completed), self.scored)
         return with_sentences(self.trials, columns)
 
     @property
@@ -527,7 +527,7 @@ def provenance(selection: Selection) -> Provenance:
         f"commit {', '.join(map(short_commit, commits[:3])) or 'none'}",
         f"data {_some(data)}",
         f"device {_some(devices)}",
-        f"{len(trials):,} of {amount(planned, 'trial')} shown, {len(selection.completed_trials):,} completed",
+        f"{len(trials):,} of {amount(planned, 'trial')} shown, {len(selection.completed):,} completed",
         f"{len(snapshot.evaluations):,} evaluations in the store",
         f"last row {_utc(snapshot.last_row) or 'none'}",
         *([f"address {escape_line(query)}"] if query else []),

@@ -54,7 +54,7 @@ class Strip(NamedTuple):
 
 def prepare_strip(selection: Selection) -> Strip:
     """The trials of all cells."""
-    done = selection.completed_trials
+    done = selection.completed
     dots = done[["trial_id", "cell", "seed", "freeze", "freeze_spec", "n_layers", "train_size"]]
     dots = dots.assign(y=100 * done[selection.column]).reset_index(drop=True)
     return Strip(cells_of(selection), dots, selection.query.trials, selection.plan.tolerance)

@@ -187,7 +187,7 @@ def compared_cells(selection: Selection) -> ComparedCells:
     Raises EmptyPartError: the cell or its baseline has no completed trial.
     """
     selection = select_answer(selection)
-    done = selection.completed_trials
+    done = selection.completed
     cells = done[done["cell"] != done["baseline"]].drop_duplicates("cell")
     wanted = selection.query.freeze
     named = cells[cells["freeze"] == wanted]

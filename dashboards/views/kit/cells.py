@@ -34,7 +34,7 @@ def with_varying_settings(selection: Selection) -> tuple[pd.DataFrame, dict[str,
     """The completed trials with a column `set:...` for each setting that only some sweeps vary, and the name of each
     setting by its column. The columns of `LABELS` are always there.
     """
-    done = selection.completed_trials
+    done = selection.completed
     columns = varying_columns(selection, done) if "setup" in done and done["setup"].nunique() > 1 else {}
     return done.assign(**columns), LABELS | {key: setting_name(key) for key in columns}
 
@@ -89,7 +89,7 @@ def cells_of(selection: Selection) -> Shown:
     planned = trials["cell"].value_counts().rename("planned")
     table = trials[KEYS].drop_duplicates("cell").merge(described, on="cell")
     table = table.merge(planned, left_on="cell", right_index=True)
-    own = {label: table["cell"].map(values) for label, values in statistics_of(selection.completed_trials).items()}
+    own = {label: table["cell"].map(values) for label, values in statistics_of(selection.completed).items()}
     table = table.assign(**own)
     return Shown(table.sort_values(_ORDER, ignore_index=True), value_name=selection.value_name)
 

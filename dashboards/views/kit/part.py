@@ -113,7 +113,7 @@ def empty_reason(selection: Selection) -> str:
         return "This store has no planned trial yet. Run a sweep: permafrost launch"
     if not len(selection.trials):
         return "The filters exclude every trial. Remove one."
-    if not len(selection.completed_trials):
+    if not len(selection.completed):
         states = selection.trials["state"].value_counts()
         counts = ", ".join(f"{n:,} {state.replace('_', ' ')}" for state, n in states.items())
         return f"No trial has completed yet: {counts}. Answer lists the reasons; run the launch command to resume."

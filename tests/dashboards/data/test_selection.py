@@ -78,7 +78,7 @@ def test_filters_narrow_and_leave_the_baselines(snapshot: Snapshot) -> None:
 def test_what_is_not_there_is_told_and_something_is_shown(snapshot: Snapshot, query: PageQuery) -> None:
     found = select(snapshot, query)
     assert len(found.notices) == 1
-    assert len(found.completed_trials) > 0
+    assert len(found.completed) > 0
 
 
 def test_a_metric_and_a_split_choose_the_column(snapshot: Snapshot) -> None:
@@ -91,6 +91,6 @@ def test_only_completed_trials_can_enter_a_mean(tmp_path: Path) -> None:
     states = {0: "completed", 1: "diverged", 2: "pruned", 3: None}
     snapshot = _snapshot(tmp_path, specs(seeds=(0, 1, 2, 3), train_sizes=(200,)), state=lambda spec: states[spec.seed])
     found = select(snapshot, PageQuery())
-    assert set(found.completed_trials["seed"]) == {0}
+    assert set(found.completed["seed"]) == {0}
     assert set(found.other_trials["state"]) == {"diverged"}
     assert found.incomplete == "5 of 20 planned trials have completed"

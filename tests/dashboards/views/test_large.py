@@ -36,7 +36,7 @@ def test_scores_draw_the_largest_sizes_and_their_table_has_all(large: Selection)
     layout = drawn.figure["layout"]
     titles = [each["text"] for each in layout["annotations"]]
     assert titles[0] == "4,200 for training, n=2"
-    assert (len(titles), len(drawn.table)) == (depth_strip.MOST_PANELS, len(large.completed_trials))
+    assert (len(titles), len(drawn.table)) == (depth_strip.MOST_PANELS, len(large.completed))
     assert f"{len(SIZES) - depth_strip.MOST_PANELS} smaller train sizes" in str(layout)
 
 
@@ -45,7 +45,7 @@ def test_picked_trials_are_marked_among_binned_dots_and_among_dots(
     most: int, large: Selection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(depth_strip, "MAX_DOTS", most)
-    rows = large.completed_trials.sort_values("train_size").iloc[[-3, -4]]
+    rows = large.completed.sort_values("train_size").iloc[[-3, -4]]
     picking = replace(large, query=large.query.but(trials=(*rows["trial_id"], "gone")))
     traces = _figure(depth_strip.STRIP, picking)["data"]
     assert ("heatmap" in {trace["type"] for trace in traces}) is (most == 10)
