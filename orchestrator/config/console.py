@@ -131,7 +131,9 @@ _STOPPED = "stopped; finished trials are in the store. Run the same command to r
 
 def command_group(about: str) -> typer.Typer:
     """A group of commands, which shows its help where none is named."""
-    return typer.Typer(help=about, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+    group = typer.Typer(help=about, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+    group.callback()(lambda: None)  # else a group of one command would be that command
+    return group
 
 
 def say(message: str) -> None:

@@ -1,12 +1,11 @@
 """Compare a published study with the trials of a store.
 
 permafrost compare
-permafrost compare --store results --study freezing_bert_glue --margin 0.5 --out comparison
+permafrost compare --store results --study freezing_bert_glue --margin 0.5 --figure comparison.html
 """
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
@@ -33,7 +32,7 @@ from orchestrator.extras.published.comparison import (
 from orchestrator.extras.published.study import STUDIES, Study, load_study
 from orchestrator.store import open_store
 from trials.errors import ConfigError
-from trials.escaping import csv_cell, html
+from trials.escaping import html
 
 _NOTHING = 5  # exit code: nothing matched
 _MAIN_REASONS = 2  # that fit a line
@@ -48,9 +47,8 @@ def compare(
     margin: Annotated[
         float, typer.Option(min=0.01, max=100, help="Largest difference of scores that counts as the same, in points.")
     ] = 100 * MARGIN,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", metavar="DIR", help="Also write every number as CSV and one figure as HTML."),
+    to: Annotated[
+        Path | None, typer.Option("--figure", metavar="FILE", help="Also draw the compared shares, as HTML.")
     ] = None,
     as_json: options.Json = False,
 ) -> None:
@@ -61,7 +59,7 @@ def compare(
 
         permafrost compare --study emekaeze_pos
 
-        permafrost compare --store results --study freezing_bert_glue --margin 0.5 --out comparison
+        permafrost compare --store results --study freezing_bert_glue --margin 0.5 --figure comparison.html
 
     Exit codes: 0 compared or listed, 2 unknown study, 3 no store, 5 no number can be compared.
     """
@@ -75,7 +73,8 @@ def compare(
         evaluations = epochs.select(sorted(wanted & set(epochs.column_names))).to_pylist()
         comparison = compare_study(published, results.trials().to_pylist(), evaluations, margin=margin / 100)
         rows = table_rows(comparison, published)
-        files = _write(rows, figure(rows, published.citation), out) if out else []
+        if to is not None and (drawn := figure(rows, published.citation)):
+            _write(drawn, to)
         if as_json:
             why_not = {reason: [*what] for reason, what in comparison.refused.items()}
             head = {"study": study, "store": results.address, "trials": comparison.trials, "margin": margin}
@@ -90,8 +89,6 @@ def compare(
             for note in notes(comparison, published):
                 stdout.print_line(f"- {note}")
             stdout.print_line(f"{amount(comparison.trials, 'trial')} compared, from {results.address}")
-            for path in files:
-                stdout.print_line(str(path.resolve()))
         if not rows:
             raise typer.Exit(_NOTHING)
 
@@ -174,7 +171,7 @@ def _number(line: Line, value: float) -> str:
 
 
 def table_rows(comparison: Comparison, study: Study) -> list[dict[str, Any]]:
-    """A row per published number, as files have it: shares in percent."""
+    """A row per published number, as JSON has it: shares in percent."""
     rows = []
     for line in comparison.lines:
         metric, _, epoch = line.metric.partition("@")
@@ -197,27 +194,14 @@ def table_rows(comparison: Comparison, study: Study) -> list[dict[str, Any]]:
     return rows
 
 
-def _write(rows: Sequence[dict[str, Any]], drawn: dict[str, Any] | None, folder: Path) -> list[Path]:
-    """Write `numbers.csv`, and `figure.html` if any share is compared; the files.
-
-    Raises:
-        ConfigError: the folder cannot be written.
-    """
+def _write(drawn: dict[str, Any], path: Path) -> None:
+    """Write a figure as HTML. Raises ConfigError: the file cannot be written."""
     import plotly.io
 
-    files = [folder / "numbers.csv"]
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with files[0].open("w", encoding="utf-8", newline="") as file:
-            writer = csv.writer(file)
-            writer.writerows([[*rows[0]]] if rows else [])
-            writer.writerows([csv_cell(value) for value in row.values()] for row in rows)
-        if drawn:
-            files.append(folder / "figure.html")
-            plotly.io.write_html(drawn, files[1], include_plotlyjs=True, full_html=True, validate=False)
+        plotly.io.write_html(drawn, path, include_plotlyjs=True, full_html=True, validate=False)
     except OSError as error:
-        raise ConfigError(f"--out: {folder} cannot be written ({error.strerror}).") from error
-    return files
+        raise ConfigError(f"--figure: {path} cannot be written ({error.strerror}).") from error
 
 
 def figure(rows: Sequence[dict[str, Any]], title: str) -> dict[str, Any] | None:

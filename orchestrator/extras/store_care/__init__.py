@@ -1,4 +1,4 @@
-"""Verify, compact and export stores."""
+"""Verify and export stores."""
 
 COMMANDS = {
     "export tables": (
@@ -13,5 +13,5 @@ COMMANDS = {
     ),
 }
 GROUPS = {
-    "store": ("orchestrator.extras.store_care.store_command:app", "Verify and compact stores.", "Operate"),
+    "store": ("orchestrator.extras.store_care.store_command:app", "Verify stores.", "Operate"),
 }

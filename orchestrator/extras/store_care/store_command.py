@@ -1,7 +1,6 @@
-"""Maintain a store: verify, compact, export tables or a copy.
+"""Maintain a store: verify it, export tables or a copy.
 
 permafrost store verify --store results
-permafrost store compact --store results
 permafrost export tables tables --format csv --store results
 permafrost export store all --store results,other-results
 """
@@ -19,12 +18,10 @@ from orchestrator.config.console import DEFAULT_STORE, command_group, errors_as_
 from orchestrator.config.quantities import amount
 from orchestrator.extras.store_care.check import check_store
 from orchestrator.extras.store_care.exports import Format, export_store, export_tables
-from orchestrator.storage.storage import Storage
 from orchestrator.store import open_store
 from orchestrator.store.results import MARKER
-from orchestrator.store.schema import TABLES
 
-app = command_group("Verify and compact stores.")
+app = command_group("Verify stores.")
 
 
 @app.command()
@@ -51,22 +48,6 @@ def verify(store: options.Store = DEFAULT_STORE, as_json: options.Json = False) 
                 _line("trials: " + ", ".join(f"{n:,} {state}" for state, n in report.states.items()))
             _line(f"{report.store}: {report.verdict}")
     raise typer.Exit(int(not report.ok))
-
-
-@app.command()
-def compact(store: options.Store = DEFAULT_STORE) -> None:
-    """Merge the small parts of each table, as every launch does at its end.
-
-    Examples:
-        permafrost store compact --store results
-    """
-    with errors_as_exit_codes():
-        results = open_store(store)
-        before = _parts(results.storage)
-        results.compact()
-        after = _parts(results.storage)
-        for name, n in before.items():
-            _line(f"{name}: {amount(n, 'part')} before, {after[name]:,} now")
 
 
 def export_(
@@ -112,10 +93,6 @@ def export_store_(
         if missing:
             say(f"{folder}: not a whole copy: {amount(len(missing), 'problem')} of {results.address}.")
             raise typer.Exit(1)
-
-
-def _parts(storage: Storage) -> dict[str, int]:
-    return {name: len(storage.subfolder(name).files()) for name in TABLES}
 
 
 def _line(text: str) -> None:

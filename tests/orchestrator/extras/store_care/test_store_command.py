@@ -12,7 +12,6 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from orchestrator.commands.app import app
-from orchestrator.extras.store_care.check import check_store
 from orchestrator.extras.store_care.exports import ABOUT, dictionary
 from orchestrator.storage.storage import Storage
 from orchestrator.store import ResultStore, open_store
@@ -58,22 +57,12 @@ def test_each_finding_is_a_line_and_the_exit_code_is_1(store: ResultStore) -> No
     assert found["states"] == {"completed": 2}
 
 
-@each("words", [["verify"], ["verify", "--json"], ["compact"]])
+@each("words", [["verify"], ["verify", "--json"]])
 def test_where_there_is_no_store_the_exit_code_is_3(words: list[str], tmp_path: Path) -> None:
     done = command(*words, "--store", tmp_path / "none")
     assert (done.exit_code, done.stdout) == (3, "")
     assert "no store there" in done.stderr
     assert list(tmp_path.iterdir()) == []
-
-
-# --- compact
-
-
-def test_compact_puts_the_parts_together(store: ResultStore) -> None:
-    done = command("compact", "--store", store.address)
-    assert done.exit_code == 0, done.output
-    assert "epochs: 2 parts before, 1 now" in done.stdout
-    assert check_store(store.storage).ok
 
 
 # --- export
