@@ -5,7 +5,7 @@
 
 A file defines its metrics, corpora and freezes once; its tables then have one row per freeze. A column is a metric,
 with `@3` for its value after epoch 3 and `.std` for a statistic over the seeds. A cell is a number, `null` (not given)
-or `[low, high]`. What a study does not state is left out or `unknown_name`, never guessed.
+or `[low, high]`. What a study does not state is left out or `unknown`, never guessed.
 """
 
 from __future__ import annotations
@@ -237,7 +237,7 @@ class Study(Frozen):
         return self
 
     def setting(self, name: str) -> object:
-        """Its value; `unknown_name` if the study does not state it."""
+        """Its value; `unknown` if the study does not state it."""
         return self.settings.get(name, UNKNOWN if name in ALWAYS_SET else None)
 
     def numbers(self) -> Iterator[Number]:
