@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from orchestrator.analysis.freeze_names import layer_strip, strip_and_word
+from orchestrator.analysis.freeze_names import FROZEN, TRAINED, layer_strip, strip_and_word
 from orchestrator.config.quantities import amount
 from trials.escaping import escape_line
 from trials.record import MEMORY
@@ -109,14 +109,21 @@ def curve_lines(answer: Answer, columns: int = 100) -> list[str]:
     beside, table, losses = text, list[str](), [Loss(row["loss"], row["low"], row["high"]) for row in rows]
     if (room := columns - len(text[0]) - 2) < LEAST_WIDTH:  # the plot stands below the table, and the chance beside it
         beside, text = _in_columns(cells, (0, 4) if open_ones else (0,)), _in_columns(cells, (0, 1, 2, 3))
+        words = [(label.lstrip(f"{FROZEN}{TRAINED} "), *rest) for label, *rest in cells]  # strips stand beside the plot
+        brief = [(word, n, loss, saves.partition(",")[0]) for word, n, loss, saves, _ in words]
+        for narrower in (words, brief):
+            text = text if len(text[0]) <= columns else _in_columns(narrower, (0, 1, 2, 3))
         table, room = [line.rstrip() for line in text], columns - len(beside[0]) - 2
     drawn = ["loss in points", *plot(losses, answer.tolerance, min(max(room, LEAST_WIDTH), WIDTH))]
-    return [
-        *table,
-        *(f"{beginning}  {right}".rstrip() for beginning, right in zip(beside, drawn, strict=True)),
+    below = [
         f"● mean, ├─┤ interval, │ no loss, ┊ the tolerance of {amount(answer.tolerance, 'point')}",
         *(["chance: that what is not decided is within the tolerance; no verdict"] if open_ones else []),
         *tolerance_lines(answer, columns),
+    ]
+    return [
+        *table,
+        *(f"{beginning}  {right}".rstrip() for beginning, right in zip(beside, drawn, strict=True)),
+        *(part for line in below for part in wrap(line, columns, subsequent_indent="    ")),
     ]
 
 

@@ -184,9 +184,9 @@ def _freeze_nothing(decision: Decision) -> str:
     lost = decision.candidates[decision.candidates["verdict"] == BEYOND].sort_values("loss")
     if lost.empty:
         row = refused.iloc[0].to_dict()
-        return f"{_parts(row, decision)} collapses more often than the baseline. {collapses_text(row)}"
+        return f"freezing {_parts(row, decision)} collapses more often than the baseline. {collapses_text(row)}"
     least = lost.iloc[0].to_dict()
-    text = f"{_parts(least, decision)} is shown to cost more than {limit}: it {loss_and_basis(least)}."
+    text = f"freezing {_parts(least, decision)} is shown to cost more than {limit}: it {loss_and_basis(least)}."
     if len(decision.candidates) == 1:
         return text
     others = "the others worth having cost more"  # each by its own interval: none follows from another
@@ -206,7 +206,7 @@ def _not_worth_it(decision: Decision) -> str:
     row = decision.candidates[decision.candidates["loss"].notna()].sort_values("loss").iloc[0].to_dict()
     interval = "" if not math.isfinite(row["high"]) else f" ({row['low']:z.1f} to {row['high']:z.1f})"
     return (
-        f"nothing within {limit} saves more than {percent(most)} of the {saving}; {_parts(row, decision)} "
+        f"nothing within {limit} saves more than {percent(most)} of the {saving}; freezing {_parts(row, decision)} "
         f"saves {percent(row['saved'])} for {row['loss']:z.1f} points{interval}. {TRAIN_ALL}"
     )
 
@@ -231,7 +231,7 @@ def _not_decided(decision: Decision) -> str:
     barred = fit[(fit["barred"] != "") & may_pass]
     if len(barred):
         row = barred.iloc[0].to_dict()
-        return f"{_parts(row, decision)} is not recommended, as {row['barred']}. {collapses_text(row)}"
+        return f"freezing {_parts(row, decision)} is not recommended, as {row['barred']}. {collapses_text(row)}"
     if decision.twin is not None:
         return _no_difference(decision.twin, decision)
     if not paired["high"].notna().any():

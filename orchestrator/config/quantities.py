@@ -40,7 +40,8 @@ def duration(seconds: float) -> str:
 def time_left(likely_s: float | None, most_s: float | None) -> str:
     """`12 min 5 s`, `12 min 5 s, at most 1 h 0 min` of a search, `at most 1 h 0 min`, or `unknown`."""
     likely, most = (None if seconds is None else duration(seconds) for seconds in (likely_s, most_s))
-    parts = [] if likely is None else [likely]
+    is_probably_over = likely_s is not None and most_s is not None and likely_s < 1 <= most_s
+    parts = [] if likely is None or is_probably_over else [likely]
     parts += [] if most in (None, likely) else [f"at most {most}"]
     return ", ".join(parts) or "unknown"
 

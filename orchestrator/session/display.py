@@ -189,7 +189,8 @@ class LiveDisplay:
     def _line(self, spec: TrialSpec, state: State, error: str | None = None, best: float | None = None) -> str:
         score = "" if best is None else f"  {_metric(spec)} {points(best)} (best epoch)"
         reason = f"  {last_line(error)}" if error else ""
-        return f"{self._ended}/{self._total} {state.value:<9} {self._label(spec)}{score}{reason}  ETA {self._eta()}"
+        eta = f"  ETA {self._eta()}" if self._ended < self._total else ""
+        return f"{self._ended}/{self._total} {state.value:<9} {self._label(spec)}{score}{reason}{eta}"
 
     def _elapsed_s(self) -> float:
         return time.monotonic() - self._started
@@ -204,13 +205,16 @@ class LiveDisplay:
         return self._pace.time_left(self._elapsed_s())
 
     def _draw(self) -> RenderableType:
-        head = Table.grid(padding=(0, 2))
+        head = Table.grid(padding=(0, _GAP))
         failed = f", {self._failed} failed" if self._failed else ""
-        bar = ProgressBar(total=1.0, completed=self._pace.share_done(), width=40)
-        head.add_row(bar, f"{self._ended} of {amount(self._total, 'trial')}{failed}", f"ETA {self._eta()}")
+        count, eta = f"{self._ended} of {amount(self._total, 'trial')}{failed}", f"ETA {self._eta()}"
+        room = self._console.width - cell_len(count) - cell_len(eta) - 2 * _GAP
+        head.add_row(ProgressBar(1.0, self._pace.share_done(), width=max(8, min(room, 40))), count, eta)
         lines = self._so_far.lines(self._ended) if self._so_far else []
         answers = [Text(line, style="bold", overflow="fold") for line in lines]
-        return Stack(head, *answers, RunningTrials(self._running_rows()), self._best_table())
+        best = Text(f"best {' or '.join(self._metrics)} of this launch", style="italic")
+        ended = [best, self._best_table()] if self._best else []
+        return Stack(head, *answers, RunningTrials(self._running_rows()), *ended)
 
     def _running_rows(self) -> list[tuple[str, ...]]:
         """Name, epoch, score and time left of each running trial."""
@@ -227,12 +231,11 @@ class LiveDisplay:
     def _best_table(self) -> Table:
         best = dict(self._best)  # the display draws in a thread of its own
         corpora = sorted({corpus for corpus, _ in best})
-        title = f"best {' or '.join(self._metrics)} so far"
-        table = Table(box=None, padding=(0, 2), title=title, title_justify="left")
+        table = Table(box=None, padding=(0, 2))
         table.add_column("freeze")
         for corpus in corpora:
             table.add_column(Text(corpus), justify="right")
-        for freeze in self._freezes:
+        for freeze in (each for each in self._freezes if any(freeze == each for _, freeze in best)):
             scores = (best.get((corpus, freeze)) for corpus in corpora)
             table.add_row(freeze, *(points(score) if score is not None else "" for score in scores))
         return table

@@ -45,7 +45,7 @@ def plan_lines(plan: Plan, store: str, cluster: ClusterSpec) -> list[str]:
         f"sweep   {plan.sweep.name} ({plan.source})",
         f"trials  {plan.n_trials:,} = {amount(plan.n_cells, 'setting')} x {seeds}; "
         f"{plan.n_skipped:,} complete in the store, {most}{len(plan.workload):,} to run{resumed}",
-        f"work    {most}{amount(epochs, 'epoch')}, {amount(sentences, 'training sentence')}",
+        *([f"work    {most}{amount(epochs, 'epoch')}, {amount(sentences, 'training sentence')}"] * bool(plan.workload)),
         *(f"search  {line}" for line in plan.sweep.search_words()),
         *(f"data    {line}" for line in corpora_lines(corpora)),
         *([f"device  {device_line(cluster, plan.sweep.resources)}"] if plan.workload else []),

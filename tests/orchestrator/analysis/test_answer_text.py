@@ -68,7 +68,8 @@ def test_the_plot_takes_the_room_that_is_left_or_stands_below_the_table() -> Non
     assert lines[1].endswith("31 % FLOPs, 51 % time, 40 % memory")
     assert lines[2] == "freeze            loss in points"
     assert "●" in lines[3]
-    assert max(map(len, lines[2:])) <= 80
+    assert max(map(len, lines)) <= 80
+    assert max(map(len, curve_lines(answer(wide, *settings), 56))) <= 56
     assert curve_lines(answer(setting("first 2+E", 0.0, None, None, n_pairs=0))) == []
 
 

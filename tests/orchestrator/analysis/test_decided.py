@@ -86,7 +86,7 @@ def test_a_saving_too_small_is_not_worth_having_and_does_not_widen_the_intervals
     of = decided({"first 2": 0.0, "first 4": 0.09}, min_saving=0.4)
     assert (of.outcome, of.choice) == ("not worth it", None)
     assert answer_sentence(of).startswith(
-        "Not worth it: nothing within 1 point saves more than 33 % of the training FLOPs; the first 4 of 6 layers "
+        "Not worth it: nothing within 1 point saves more than 33 % of the training FLOPs; freezing the first 4 "
     )
     assert excluded_counts(of) == {"saves less than 40 %": 1}
     both, alone = decided({"first 2": 0.0, "first 4": 0.0}, min_saving=0.4), decided({"first 4": 0.0}, min_saving=0.4)
