@@ -12,7 +12,7 @@ from orchestrator.execution.stop_request import StopRequest
 from orchestrator.execution.trial_queue import End, Listed, SharedTrials, Source, TrialQueue
 from orchestrator.session.launch_loop import TrialLoop
 from trials.cache.set_up_work import SetUpWork
-from trials.record import EpochRecord, State
+from trials.record import EpochRecord
 from trials.spec import TrialSpec
 
 
@@ -31,14 +31,11 @@ class Heard:
     def evaluated(self, spec: TrialSpec, record: EpochRecord) -> None:
         self.lines.append(f"{spec.seed} epoch {record.epoch:g}")
 
-    def retried(self, spec: TrialSpec, state: State, error: str | None) -> None:
-        self.lines.append(f"{spec.seed} again {state.value}")
+    def retried(self, end: End) -> None:
+        self.lines.append(f"{end.spec.seed} again {end.state.value}")
 
-    def ended(self, spec: TrialSpec, state: State, error: str | None) -> None:
-        self.lines.append(f"{spec.seed} {state.value}")
-
-    def count_elsewhere(self, spec: TrialSpec, state: State) -> None:
-        self.lines.append(f"{spec.seed} elsewhere {state.value}")
+    def ended(self, end: End) -> None:
+        self.lines.append(f"{end.spec.seed} {'' if end.is_here else 'elsewhere '}{end.state.value}")
 
 
 class Unshared(SharedTrials):
@@ -52,7 +49,7 @@ class Unshared(SharedTrials):
     def look(self, waiting: Iterable[str]) -> tuple[list[str], list[str]]:
         return [], []
 
-    def claim(self, trial_id: str) -> int:
+    def claim(self, trial_id: str) -> int | None:
         return self.again(trial_id, 1)
 
     def again(self, trial_id: str, number: int) -> int:

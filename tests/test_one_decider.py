@@ -20,6 +20,7 @@ from dashboards.views.kit.cards import answers_of_page
 from orchestrator.analysis.answer_text import lines_of
 from orchestrator.api import answer, open_store
 from orchestrator.execution.recorder import Recorder
+from orchestrator.execution.trial_queue import End
 from orchestrator.search.depth_search import Depths, DepthSearch
 from orchestrator.store import ResultStore
 from orchestrator.store.plans import SweepPlan
@@ -88,7 +89,7 @@ def ended_in(folder: Path, goal: GoalSpec, specs: list[TrialSpec], table: Record
             recorder.started(spec, 1)
             for record in table[spec.trial_id]:
                 recorder.evaluated(spec, record)
-            recorder.ended(spec, State.COMPLETED, None)
+            recorder.ended(End(spec, State.COMPLETED))
     recorder.close()
     trials = tuple((spec.trial_id, spec.model_dump(mode="json")) for spec in specs)
     store.add_plan(SweepPlan("small", 1.0, "small.yaml", trials, goal=goal.plan.as_json()))

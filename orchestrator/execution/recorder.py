@@ -9,11 +9,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from orchestrator.execution.trial_queue import End
 from orchestrator.execution.trial_rows import epoch_row, report_rows, trial_row
 from orchestrator.store import ResultStore
 from orchestrator.store.schema import COMMIT_ORDER, COUNTED
 from orchestrator.store.stored_tensors import forget
-from trials.record import EpochRecord, State
+from trials.record import EpochRecord
 from trials.spec import TrialSpec
 
 COMPACT_EVERY = 200  # commits: the number of small parts per table between two compactions
@@ -65,21 +66,20 @@ class Recorder:
         if not record.last:  # the trial's own row follows at once, and is committed with these
             self.tick()
 
-    def retried(self, spec: TrialSpec, state: State, error: str | None) -> None:
+    def retried(self, end: End) -> None:
         """Buffer the attempt's row; the trial's checkpoint is kept."""
-        self._buffer(spec, state, error)
-
-    def ended(self, spec: TrialSpec, state: State, error: str | None) -> None:
-        """Buffer the trial's row."""
-        self._over[spec.trial_id] = self._attempts[spec.trial_id]
-        self._buffer(spec, state, error)
-
-    def _buffer(self, spec: TrialSpec, state: State, error: str | None) -> None:
-        records, counts = self._records.pop(spec.trial_id, []), self._counts.pop(spec.trial_id, Counter())
-        attempt, row_counts = self._attempts[spec.trial_id], [(table, counts[table]) for table in COUNTED]
-        self._buffered["trials"].append(trial_row(spec, attempt, records, state, error) | {"row_counts": row_counts})
-        self._buffered["commits"].append({"trial_id": spec.trial_id, "attempt": attempt})
+        trial_id = end.spec.trial_id
+        records, counts = self._records.pop(trial_id, []), self._counts.pop(trial_id, Counter())
+        attempt, row_counts = self._attempts[trial_id], [(table, counts[table]) for table in COUNTED]
+        row = trial_row(end.spec, attempt, records, end.state, end.error)
+        self._buffered["trials"].append(row | {"row_counts": row_counts})
+        self._buffered["commits"].append({"trial_id": trial_id, "attempt": attempt})
         self.tick()
+
+    def ended(self, end: End) -> None:
+        """Buffer the trial's row."""
+        self._over[end.spec.trial_id] = self._attempts[end.spec.trial_id]
+        self.retried(end)
 
     def tick(self) -> None:
         """Commit, if the last commit is long enough ago."""

@@ -43,6 +43,21 @@ class Chances(NamedTuple):
     at_most: int | None
 
 
+@dataclass(frozen=True)
+class End:
+    """How an attempt at a trial ended.
+
+    Attributes:
+        error: The error as one line or a traceback; None if there was none.
+        is_here: Whether this launch made the attempt, rather than another driver.
+    """
+
+    spec: TrialSpec
+    state: State
+    error: str | None = None
+    is_here: bool = True
+
+
 class Source(Protocol):
     """Decides which trials run and for how long. It depends on no driver, store or clock."""
 
@@ -59,16 +74,12 @@ class Source(Protocol):
         """Take a record of a running trial; return whether the trial continues, which is the default of sources."""
         return True
 
-    def ended(self, spec: TrialSpec, state: State) -> None:
-        """Note that a trial no longer runs: it was pruned if it was told not to continue, else it has its `state`."""
-        return
+    def ended(self, end: End) -> None:
+        """Note that a trial no longer runs: it was pruned if it was told not to continue.
 
-    def settle(self, spec: TrialSpec, state: State) -> bool:
-        """A trial that was handed out never ran here: another driver has ended it, and its rows are in the store.
-
-        Returns whether that ends it for this source; one that was pruned for another sweep may be handed out again.
+        One that another driver has ended never ran here, and its rows are in the store.
         """
-        ...
+        return
 
     def chances(self) -> Chances | None:
         """What this source is likely to run from now on; None if it is everything, or unknown."""
@@ -97,12 +108,6 @@ class Listed(Source):
         """The next trial of the list."""
         return self._left.pop() if self._left else None
 
-    def settle(self, spec: TrialSpec, state: State) -> bool:
-        """A trial that another sweep's schedule pruned comes again."""
-        if state is State.PRUNED:
-            self._left.append(spec)
-        return state is not State.PRUNED
-
 
 @dataclass(frozen=True)
 class Attempt:
@@ -120,21 +125,6 @@ class Attempt:
 
 def _next(attempt: Attempt) -> Attempt:
     return replace(attempt, number=attempt.number + 1)
-
-
-@dataclass(frozen=True)
-class End:
-    """How an attempt at a trial ended.
-
-    Attributes:
-        error: The error as one line or a traceback; None if there was none.
-        is_here: Whether this launch made the attempt, rather than another driver.
-    """
-
-    spec: TrialSpec
-    state: State
-    error: str | None = None
-    is_here: bool = True
 
 
 class _Row(NamedTuple):
@@ -341,10 +331,15 @@ class TrialQueue:
     def _look(self) -> None:
         ended, self._free = self._shared.look(self._elsewhere)
         self._looked_s = self._clock()
-        for end in map(self._shared.end_of, map(self._elsewhere.pop, ended)):
-            self._ends[end.spec.trial_id] = end
-            if self._source.settle(end.spec, end.state):
-                self._news.append(end)
+        for trial_id in ended:
+            end = self._shared.end_of(self._elsewhere[trial_id])
+            if end.state is State.PRUNED:  # by the schedule of another sweep: here it is decided anew
+                self._free.append(trial_id)
+                continue
+            del self._elsewhere[trial_id]
+            self._ends[trial_id] = end
+            self._source.ended(end)
+            self._news.append(end)
 
     def ends(self, planned: Iterable[TrialSpec]) -> list[End]:
         """How the newest attempt at each trial ended that ended in this launch, here or elsewhere.
@@ -377,18 +372,18 @@ class TrialQueue:
         pruned = f"stopped after epoch {record.epoch:g} by the sweep's schedule"
         return None if is_wanted else End(spec, State.PRUNED, pruned)
 
-    def ended(self, spec: TrialSpec, state: State, error: str | None, *, relieved: bool = False) -> float | None:
+    def ended(self, end: End, *, relieved: bool = False) -> float | None:
         """Handle the end of an attempt; the seconds until the trial is retried, None if the trial has ended too.
 
         `relieved`: it ran out of memory that it will share with fewer others.
         """
-        attempt = self._running.pop(spec.trial_id)
-        self._ends[spec.trial_id] = End(spec, state, error)
-        following = (0.0, _next(attempt)) if relieved else self._following(attempt, state)
+        attempt = self._running.pop(end.spec.trial_id)
+        self._ends[end.spec.trial_id] = end
+        following = (0.0, _next(attempt)) if relieved else self._following(attempt, end.state)
         if following is None:
-            self._failures.pop(spec.trial_id, None)
-            self._note(state, error)
-            self._source.ended(spec, state)
+            self._failures.pop(end.spec.trial_id, None)
+            self._note(end)
+            self._source.ended(end)
             return None
         delay, attempt = following
         self._waiting.append((self._clock() + delay, attempt))
@@ -407,11 +402,12 @@ class TrialQueue:
             return 0.0, replace(again, accumulation=parts)
         return None
 
-    def _note(self, state: State, error: str | None) -> None:
-        if state not in (State.FAILED, State.LOST):  # lost for good: as often as may be, on a card that cannot compute
+    def _note(self, end: End) -> None:
+        # A trial is lost for good if that happens again and again, as on a card that cannot compute.
+        if end.state not in (State.FAILED, State.LOST):
             self._all_alike = None
         elif self._all_alike is not None:
-            self._all_alike.append(last_line(error))
+            self._all_alike.append(last_line(end.error))
 
     @property
     def broken(self) -> str | None:

@@ -19,7 +19,7 @@ from orchestrator.analysis.cells import cell_specs
 from orchestrator.analysis.decide import Decision, decide, loss_table
 from orchestrator.analysis.setting_phrases import basis, loss_phrase
 from orchestrator.analysis.trial_frame import trial_frame, with_sentences
-from orchestrator.execution.trial_queue import Chances, Source
+from orchestrator.execution.trial_queue import Chances, End, Source
 from orchestrator.execution.trial_rows import trial_row
 from orchestrator.search.choose_depth import Budget, Want, end_reason, next_pairs
 from orchestrator.search.trial_results import StoredTrials, TrialProgress
@@ -121,23 +121,20 @@ class DepthSearch(Source):
         self._records[spec.trial_id].append(record)
         return True
 
-    def ended(self, spec: TrialSpec, state: State) -> None:
-        """Record its results; the pair of a failed trial counts as failed."""
-        records, trial = self._records.pop(spec.trial_id), TrialProgress(state=state)
-        if state is State.COMPLETED:
-            trial.complete(records)
-            self._took[spec.trial_id] = sum(record.spent_s for record in records)
-        self._end(spec, trial_row(spec, 1, records, state, None), trial)
-
-    def settle(self, spec: TrialSpec, state: State) -> bool:
-        """Take its results from the store."""
-        self._stored.look_for(spec.trial_id)
-        del self._records[spec.trial_id]
-        if state is not State.PRUNED:
+    def ended(self, end: End) -> None:
+        """Record its results, from the store if it ended elsewhere; the pair of a failed trial counts as failed."""
+        spec, records = end.spec, self._records.pop(end.spec.trial_id)
+        row: Mapping[str, Any]
+        if end.is_here:
+            trial, row = TrialProgress(state=end.state), trial_row(spec, 1, records, end.state, None)
+            if end.state is State.COMPLETED:
+                trial.complete(records)
+                self._took[spec.trial_id] = sum(record.spent_s for record in records)
+        else:
+            self._stored.look_for(spec.trial_id)
             trial = self._stored.progress(spec.trial_id)
-            row = self._stored.row(spec.trial_id) or trial_row(spec, 1, [], state, None)
-            self._end(spec, row, trial)
-        return state is not State.PRUNED
+            row = self._stored.row(spec.trial_id) or trial_row(spec, 1, [], end.state, None)
+        self._end(spec, row, trial)
 
     def _end(self, spec: TrialSpec, row: Mapping[str, Any], trial: TrialProgress) -> None:
         self._ended[spec.trial_id], self._sentences[spec.trial_id] = row, trial.sentences

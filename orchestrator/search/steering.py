@@ -15,7 +15,7 @@ from typing import Protocol
 
 from orchestrator.analysis.cells import cell_label, cell_specs, group_by, objective_group, varying_settings
 from orchestrator.config.quantities import amount, points
-from orchestrator.execution.trial_queue import Source
+from orchestrator.execution.trial_queue import End, Source
 from orchestrator.search.trial_results import Cell, Evaluation, StoredTrials, centre, stack_losses
 from orchestrator.sweeps.search_spec import ScheduleSpec, less_is_better
 from trials.metrics.metric import metric_label
@@ -120,22 +120,15 @@ class Steering(Source):
             trial.complete(records)
         return record.last or not is_new or self._asha is None or self._asha.continues(spec, trial.evaluations)
 
-    def ended(self, spec: TrialSpec, state: State) -> None:
-        """The trial has ended."""
+    def ended(self, end: End) -> None:
+        """The trial has ended; if elsewhere, its results are in the store."""
+        spec = end.spec
         del self._records[spec.trial_id]
-        self._end(spec, state)
-
-    def settle(self, spec: TrialSpec, state: State) -> bool:
-        """Take a trial's results from the store; a trial that another schedule had stopped is run again."""
-        del self._records[spec.trial_id]
-        self._stored.look_for(spec.trial_id)
-        if self._from_store(spec):
-            return True
-        if state is State.PRUNED:
-            self._ready.append(spec)
-            return False
-        self._end(spec, state)
-        return True
+        if not end.is_here:
+            self._stored.look_for(spec.trial_id)
+            if self._from_store(spec):
+                return
+        self._end(spec, end.state)
 
     def answer_lines(self, columns: int = 100) -> list[str]:
         """The best cells."""

@@ -20,7 +20,7 @@ from orchestrator.analysis.freeze_names import strip_and_word
 from orchestrator.config.console import SafeConsole
 from orchestrator.config.quantities import amount, duration, points
 from orchestrator.execution.failures import last_line
-from orchestrator.execution.trial_queue import Chances
+from orchestrator.execution.trial_queue import Chances, End
 from orchestrator.forecast.pace import Pace
 from orchestrator.session.so_far import SoFar
 from orchestrator.session.tables import TrialName, unbroken
@@ -144,35 +144,27 @@ class LiveDisplay:
             self._note(note, note + record.checkpoint_error)
         self._scores[spec.trial_id] = max(self._scores.get(spec.trial_id, record.score), record.score)
 
-    def retried(self, spec: TrialSpec, state: State, error: str | None) -> None:
+    def retried(self, end: End) -> None:
         """Print that the trial will run again, and why."""
-        self._pace.forget(spec)
-        self._running.pop(spec.trial_id, None)
-        self._say(f"retry: {self._label(spec)}  {state.value}: {last_line(error)}")
+        self._pace.forget(end.spec)
+        self._running.pop(end.spec.trial_id, None)
+        self._say(f"retry: {self._label(end.spec)}  {end.state.value}: {last_line(end.error)}")
 
-    def ended(self, spec: TrialSpec, state: State, error: str | None) -> None:
-        """Count the trial, and update the best score of its strategy."""
+    def ended(self, end: End) -> None:
+        """Count a trial that has ended here or elsewhere, and update the best score of its strategy."""
+        spec, is_complete = end.spec, end.state is State.COMPLETED
         self._running.pop(spec.trial_id, None)
         self._ended += 1
-        self._pace.add_end(spec, is_complete=state is State.COMPLETED)
+        self._failed += end.state not in (State.COMPLETED, State.PRUNED)
+        self._pace.add_end(spec, is_complete=is_complete)
         self._weigh()
         best = self._scores.pop(spec.trial_id, None)
-        if state is State.COMPLETED and best is not None:
+        if is_complete and best is not None:
             corpus = f"{spec.data.name}, {spec.model.name}" if self._has_models else spec.data.name
             key = corpus, _freeze(spec)
             self._best[key] = max(self._best.get(key, best), best)
-        else:
-            self._failed += state is not State.PRUNED
-        if not self._is_live or error:
-            self._say(self._line(spec, state, error, best))
-
-    def count_elsewhere(self, spec: TrialSpec, state: State) -> None:
-        """Count a trial that another driver has ended."""
-        self._ended += 1
-        self._failed += state not in (State.COMPLETED, State.PRUNED)
-        self._pace.add_end(spec, is_complete=state is State.COMPLETED)
-        if not self._is_live:
-            self._say(f"{self._line(spec, state)}  by another driver")
+        if not self._is_live or (end.error and end.is_here):
+            self._say(self._line(end, best))
 
     def _note(self, kind: str, text: str) -> None:
         """Print the first note of its kind."""
@@ -186,11 +178,12 @@ class LiveDisplay:
         for part in parts:
             self._console.print(Text(part), soft_wrap=True)
 
-    def _line(self, spec: TrialSpec, state: State, error: str | None = None, best: float | None = None) -> str:
-        score = "" if best is None else f"  {_metric(spec)} {points(best)} (best epoch)"
-        reason = f"  {last_line(error)}" if error else ""
+    def _line(self, end: End, best: float | None) -> str:
+        score = "" if best is None else f"  {_metric(end.spec)} {points(best)} (best epoch)"
+        reason = f"  {last_line(end.error)}" if end.error and end.is_here else ""
         eta = f"  ETA {self._eta()}" if self._ended < self._total else ""
-        return f"{self._ended}/{self._total} {state.value:<9} {self._label(spec)}{score}{reason}{eta}"
+        where = "" if end.is_here else "  by another driver"
+        return f"{self._ended}/{self._total} {end.state.value:<9} {self._label(end.spec)}{score}{reason}{eta}{where}"
 
     def _elapsed_s(self) -> float:
         return time.monotonic() - self._started

@@ -256,7 +256,7 @@ class TrialLoop:
     def _fill(self, slot: str) -> None:
         attempt = None if self.stop.asked else self.trials.take()
         for end in self.trials.new_ends_elsewhere():
-            self.display.count_elsewhere(end.spec, end.state)
+            self.display.ended(end)
         if attempt is not None:
             self.running.add(attempt.spec.trial_id)
             self.engine.start(attempt, slot)
@@ -273,12 +273,11 @@ class TrialLoop:
         self.engine.reply(event.attempt, goes_on=spec.trial_id in self.running)
 
     def _end(self, end: End, *, relieved: bool = False) -> None:
-        of_trial = end.spec, end.state, end.error
         self.running.discard(end.spec.trial_id)
-        if self.trials.ended(*of_trial, relieved=relieved) is None:
-            self.recorder.ended(*of_trial)
-            self.display.ended(*of_trial)
+        if self.trials.ended(end, relieved=relieved) is None:
+            self.recorder.ended(end)
+            self.display.ended(end)
         else:
-            self.recorder.retried(*of_trial)
-            self.display.retried(*of_trial)
+            self.recorder.retried(end)
+            self.display.retried(end)
         self.stop.reason = self.stop.reason or self.trials.broken

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.execution.recorder import Recorder
-from orchestrator.execution.trial_queue import Listed
+from orchestrator.execution.trial_queue import End, Listed
 from orchestrator.ray_engine.cluster import local_cluster
 from orchestrator.ray_engine.slots import ANY, Share, Slots
 from orchestrator.store import ResultStore
@@ -25,7 +25,7 @@ from tests.builders import make_record, make_spec
 from tests.loops import loop_of
 from tests.orchestrator.engines.courses import EXPECTED, Ending, course, ends_in
 from trials.cache.set_up_work import EVERY_S, SetUpWork, count_progress
-from trials.record import EpochRecord, State
+from trials.record import EpochRecord
 from trials.spec import TrialSpec
 
 SENTENCES = 12  # of the slow set-up
@@ -120,10 +120,10 @@ class Counting(Recorder):
 
     most = 0
 
-    def ended(self, spec: TrialSpec, state: State, error: str | None) -> None:
+    def ended(self, end: End) -> None:
         """Count every tenth time."""
-        super().ended(spec, state, error)
-        if spec.seed % 10 == 0:
+        super().ended(end)
+        if end.spec.seed % 10 == 0:
             from ray.tune.experiment import Trial
 
             self.most = max(self.most, sum(isinstance(found, Trial) for found in gc.get_objects()))

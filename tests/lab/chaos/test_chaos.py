@@ -11,6 +11,7 @@ from random import Random
 import pytest
 
 from orchestrator.execution.recorder import Recorder
+from orchestrator.execution.trial_queue import End
 from orchestrator.store import ResultStore
 from tests.builders import make_record, make_spec
 from tests.lab.chaos import compare
@@ -54,7 +55,7 @@ def test_a_lost_row_a_changed_number_a_foreign_trial_and_a_row_told_twice_are_ea
         recorder.started(make_spec(seed=seed), 1)
         for step in (13, 26, 39):
             recorder.evaluated(make_spec(seed=seed), make_record(step=step, epoch=step / 13, last=step == 39))
-        recorder.ended(make_spec(seed=seed), State.COMPLETED, None)
+        recorder.ended(End(make_spec(seed=seed), State.COMPLETED))
     recorder.close()
     rows = compare.read_rows(store)
     expected = compare.tables(rows)

@@ -14,7 +14,7 @@ from orchestrator.claims import Membership, RemovedError, Timing
 from orchestrator.claims.membership import this_process
 from orchestrator.config.limits import Limits
 from orchestrator.execution.recorder import Recorder
-from orchestrator.execution.trial_queue import Attempt, Listed, SharedTrials, Source, TrialQueue
+from orchestrator.execution.trial_queue import Attempt, End, Listed, SharedTrials, Source, TrialQueue
 from orchestrator.store import ResultStore, open_store
 from tests.builders import make_record, make_spec
 from trials.record import EpochRecord, State
@@ -90,8 +90,8 @@ def run(attempt: Attempt, records: Iterable[EpochRecord], queue: TrialQueue, rec
         if end is not None and not record.last:
             state = end.state
             break
-    report = recorder.ended if queue.ended(spec, state, None) is None else recorder.retried
-    report(spec, state, None)
+    report = recorder.ended if queue.ended(End(spec, state)) is None else recorder.retried
+    report(End(spec, state))
 
 
 def main() -> None:

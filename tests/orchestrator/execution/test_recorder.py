@@ -15,6 +15,7 @@ from orchestrator.commands.launch_command import launch
 from orchestrator.commands.status_command import status
 from orchestrator.execution.failures import failure, last_line
 from orchestrator.execution.recorder import Recorder
+from orchestrator.execution.trial_queue import End
 from orchestrator.execution.trial_rows import epoch_row, trial_row
 from orchestrator.storage.storage import FolderStorage
 from orchestrator.store import ResultStore, open_store
@@ -40,7 +41,7 @@ def record(store: ResultStore, *records: EpochRecord, state: State = State.COMPL
     recorder.started(SPEC, 1)
     for one in records:
         recorder.evaluated(SPEC, one)
-    recorder.ended(SPEC, state, error)
+    recorder.ended(End(SPEC, state, error))
     recorder.close()
 
 
@@ -132,7 +133,7 @@ def test_a_long_sweep_leaves_few_parts_on_the_way(store: ResultStore, monkeypatc
         spec = make_spec(seed=seed)
         recorder.started(spec, 1)
         recorder.evaluated(spec, make_record())
-        recorder.ended(spec, State.COMPLETED, None)
+        recorder.ended(End(spec, State.COMPLETED))
         recorder.flush()
         assert len(list((store.root / "trials").iterdir())) <= 5
     assert len(store.trials()) == 11

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from orchestrator.execution.recorder import Recorder
+from orchestrator.execution.trial_queue import End
 from orchestrator.execution.trial_rows import report_rows
 from orchestrator.store import ResultStore
 from orchestrator.store.schema import PREDICTIONS, TAGS
@@ -61,7 +62,7 @@ def recorded(store: ResultStore, spec: TrialSpec, predictions: Predictions = "au
     recorder.started(spec, 1)
     for record in records:
         recorder.evaluated(spec, record)
-    recorder.ended(spec, State.COMPLETED, None)
+    recorder.ended(End(spec, State.COMPLETED))
     recorder.close()
     return records
 

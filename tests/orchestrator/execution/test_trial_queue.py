@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterable
 
 import pytest
 import torch
@@ -11,11 +12,12 @@ from hypothesis import strategies as st
 
 from orchestrator.config.limits import Limits
 from orchestrator.execution.failures import failure
-from orchestrator.execution.trial_queue import Listed, TrialQueue
+from orchestrator.execution.trial_queue import End, Listed, TrialQueue
 from tests.builders import Clock, make_record, make_spec
 from tests.loops import Unshared
 from trials.errors import DataError, DivergedError, NoDeviceError, PreemptedError, StoreError
 from trials.record import State
+from trials.spec import TrialSpec
 
 SPECS = [make_spec(seed=seed) for seed in range(8)]
 FAILURES = [State.LOST, State.UNAVAILABLE, State.OUT_OF_MEMORY, State.DIVERGED, State.FAILED]
@@ -28,7 +30,7 @@ def queue(n: int = 1, clock: Clock | None = None, **limits: int) -> TrialQueue:
 def fail(found: TrialQueue, state: State, error: str = "an error") -> float | None:
     attempt = found.take()
     assert attempt is not None
-    return found.ended(attempt.spec, state, error)
+    return found.ended(End(attempt.spec, state, error))
 
 
 def test_a_lost_trial_goes_on_at_once_before_all_others_as_its_next_attempt() -> None:
@@ -56,7 +58,7 @@ def test_without_memory_batches_are_taken_in_parts_down_to_single_examples() -> 
     found, parts = queue(), []
     while (attempt := found.take()) is not None:
         parts.append(attempt.accumulation)
-        found.ended(attempt.spec, State.OUT_OF_MEMORY, "too much")
+        found.ended(End(attempt.spec, State.OUT_OF_MEMORY, "too much"))
     assert parts == [1, 2, 4, 8, 16]
     assert SPECS[0].optim.batch_size == 16
 
@@ -67,7 +69,7 @@ def test_without_memory_that_it_shared_a_trial_comes_again_as_it_is() -> None:
         attempt = found.take()
         assert attempt is not None
         parts.append((attempt.number, attempt.accumulation))
-        found.ended(attempt.spec, State.OUT_OF_MEMORY, "too much", relieved=relieved)
+        found.ended(End(attempt.spec, State.OUT_OF_MEMORY, "too much"), relieved=relieved)
     assert parts == [(1, 1), (2, 1), (3, 1), (4, 2)]
 
 
@@ -115,8 +117,30 @@ def test_whatever_happens_the_queue_ends_and_no_attempt_has_a_number_twice(state
             continue
         assert (attempt.spec.trial_id, attempt.number) not in seen
         seen.add((attempt.spec.trial_id, attempt.number))
-        found.ended(attempt.spec, next(outcomes, State.COMPLETED), "an error")
+        found.ended(End(attempt.spec, next(outcomes, State.COMPLETED), "an error"))
     assert {trial_id for trial_id, _ in seen} == {spec.trial_id for spec in SPECS[:n]}
+
+
+@pytest.mark.parametrize(("state", "runs"), [(State.PRUNED, True), (State.FAILED, False), (State.COMPLETED, False)])
+def test_a_trial_that_another_sweep_stopped_runs_here_and_one_that_another_driver_ended_does_not(
+    state: State, runs: bool
+) -> None:
+    class Others(Unshared):
+        had: str | None = None
+
+        def look(self, waiting: Iterable[str]) -> tuple[list[str], list[str]]:
+            return list(waiting), []
+
+        def claim(self, trial_id: str) -> int | None:
+            is_had, self.had = self.had is None, trial_id
+            return None if is_had else super().claim(trial_id)
+
+        def end_of(self, spec: TrialSpec) -> End:
+            return End(spec, state, is_here=False)
+
+    found = TrialQueue(Listed(SPECS[:1]), Limits(), Others(), Clock())
+    assert (found.take() is not None, [end.state for end in found.new_ends_elsewhere()]) == (runs, [state] * (not runs))
+    assert found.is_over is not runs
 
 
 def caused(error: Exception, cause: Exception) -> Exception:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from orchestrator.execution.trial_queue import Source
+from orchestrator.execution.trial_queue import End, Source
 from orchestrator.store import ResultStore
 from orchestrator.store.evidence import sentence_columns
 from orchestrator.store.schema import METRICS
@@ -111,9 +111,9 @@ def _continues(trial: _ReplayedTrial, source: Source, spent: SimulatedCost) -> b
     spent.epochs += record.epoch - (trial.records[trial.index - 1].epoch if trial.index else 0.0)
     continues = source.evaluated(spec, record)
     if record.last:
-        source.ended(spec, State.COMPLETED)
+        source.ended(End(spec, State.COMPLETED))
     elif not continues:
-        source.ended(spec, State.PRUNED)
+        source.ended(End(spec, State.PRUNED))
     return continues and not record.last
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from orchestrator.execution.recorder import Recorder
+from orchestrator.execution.trial_queue import End
 from orchestrator.search.depth_search import Depths, DepthSearch
 from orchestrator.search.trial_results import StoredTrials
 from orchestrator.store import ResultStore
@@ -161,7 +162,7 @@ def test_a_search_that_finds_trials_in_the_store_gives_the_same_answer_and_a_fin
     for spec in every[:n_stored]:
         recorder.started(spec, 1)
         recorder.evaluated(spec, table[spec.trial_id][0])
-        recorder.ended(spec, State.COMPLETED, None)
+        recorder.ended(End(spec, State.COMPLETED))
     recorder.close()
     resumed = DepthSearch(goal(tolerance=1.0), DEPTHS, StoredTrials(store))
     spent = simulate(resumed, table)

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.execution.recorder import Recorder
+from orchestrator.execution.trial_queue import End
 from orchestrator.search.optuna_search import AdaptiveCells
 from orchestrator.search.steering import Asha, FixedCells, Steering, best_cell
 from orchestrator.search.trial_results import Evaluation, StoredTrials
@@ -99,8 +100,8 @@ def run(source: Steering, recorded: RecordedTrials, store: ResultStore, most: in
             if not source.evaluated(spec, record):
                 state = State.PRUNED
                 break
-        source.ended(spec, state)
-        recorder.ended(spec, state, None)
+        source.ended(End(spec, state))
+        recorder.ended(End(spec, state))
     recorder.close()
 
 
@@ -127,15 +128,13 @@ def test_a_search_that_was_cut_goes_on_from_its_store_as_if_it_had_not_been(
         assert states[spec.trial_id] == State.PRUNED
 
 
-@pytest.mark.parametrize(("state", "comes_again"), [(State.PRUNED, True), (State.FAILED, False)])
-def test_a_trial_that_another_sweep_stopped_is_handed_out_again_and_one_that_failed_is_not(
-    tmp_path: Path, state: State, comes_again: bool
-) -> None:
+def test_a_trial_that_failed_elsewhere_has_ended_and_is_not_handed_out_again(tmp_path: Path) -> None:
     source = Steering(FixedCells(grid_of()), NONE, nothing_known(tmp_path))
     spec = source.next()
     assert spec is not None
-    assert source.settle(spec, state) is not comes_again
-    assert (spec.trial_id in {following.trial_id for following in iter(source.next, None)}) is comes_again
+    source.ended(End(spec, State.FAILED, is_here=False))
+    assert spec.trial_id not in {following.trial_id for following in iter(source.next, None)}
+    assert source.cells[0].ends[spec.trial_id] is State.FAILED
 
 
 def test_the_best_setting_has_its_score_on_the_split_that_selected_nothing(tmp_path: Path) -> None:

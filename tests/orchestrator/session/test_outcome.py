@@ -39,6 +39,6 @@ def test_the_newest_attempt_of_a_trial_counts_and_what_ran_elsewhere_without_bei
     queue = TrialQueue(Listed(SPECS[:2]), Limits(), Others())
     for state in (State.LOST, State.COMPLETED):
         queue.take()
-        queue.ended(SPECS[0], state, None)
+        queue.ended(End(SPECS[0], state))
     ends = {end.spec: (end.state, end.is_here) for end in queue.ends(SPECS)}
     assert ends == {SPECS[0]: (State.COMPLETED, True), SPECS[2]: (State.FAILED, False)}

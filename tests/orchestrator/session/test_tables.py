@@ -189,8 +189,8 @@ def test_without_a_terminal_every_ended_trial_is_one_plain_line(plan: Plan) -> N
         for trial in (spec, other):
             display.started(trial, 1)
         display.evaluated(spec, make_record(score=0.8765))
-        display.ended(spec, State.COMPLETED, None)
-        display.ended(other, State.FAILED, "Traceback\nValueError: [no] such thing")
+        display.ended(End(spec, State.COMPLETED))
+        display.ended(End(other, State.FAILED, "Traceback\nValueError: [no] such thing"))
     first, second = file.getvalue().splitlines()
     assert first.startswith(f"1/2 completed {spec.label}  accuracy 87.65 (best epoch)  ETA ")
     assert second == f"2/2 failed    {other.label}  ValueError: [no] such thing"  # and no time left
@@ -203,7 +203,7 @@ def test_where_models_differ_each_line_and_the_best_scores_name_them(plan: Plan)
     with LiveDisplay(mixed, Console(file=file, width=200)) as display:
         display.started(other, 1)
         display.evaluated(other, make_record(score=0.5))
-        display.ended(other, State.COMPLETED, None)
+        display.ended(End(other, State.COMPLETED))
         assert f"1/2 completed owner-large_{other.label}" in file.getvalue()
         assert [column.header.plain for column in display._best_table().columns[1:]] == ["tiny, owner/large"]  # type: ignore[union-attr]
 
@@ -213,7 +213,7 @@ def test_on_a_terminal_the_display_shows_running_trials_and_the_best_scores(plan
     with LiveDisplay(plan, Console(file=file, force_terminal=True, width=100, color_system=None)) as display:
         display.started(spec, 1)
         display.evaluated(spec, make_record(score=0.8765))
-        display.ended(spec, State.COMPLETED, None)
+        display.ended(End(spec, State.COMPLETED))
         display.started(other, 1)
         display.evaluated(other, make_record(score=0.5, last=False))
     text = file.getvalue()
@@ -243,7 +243,7 @@ def test_in_a_notebook_one_output_shows_the_trials_and_none_is_a_line_of_its_own
     with LiveDisplay(plan, console) as display:
         display.started(spec, 1)
         display.evaluated(spec, make_record(score=0.8765))
-        display.ended(spec, State.COMPLETED, None)
+        display.ended(End(spec, State.COMPLETED))
         display.started(other, 1)
     text = shown[-1]["text/plain"]
     assert all(part in text for part in ("1 of 2 trials", other.label, "best accuracy of this launch", "87.65"))

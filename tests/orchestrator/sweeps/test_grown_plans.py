@@ -12,6 +12,7 @@ from dashboards.views.kit.cards import answers_of_page
 from orchestrator.api import answer
 from orchestrator.api.answering import answers_of
 from orchestrator.execution.recorder import Recorder
+from orchestrator.execution.trial_queue import End
 from orchestrator.store import ResultStore
 from orchestrator.sweeps.load_sweep import load_sweep
 from orchestrator.sweeps.plan import Plan, make_plan
@@ -38,7 +39,7 @@ def launched(sweep: Path, store: ResultStore, seeds: int, *settings: str, runs: 
         lost = 0.0 if spec.freeze.is_baseline else float(np.random.default_rng(spec.seed).normal(0.002, 0.004))
         recorder.started(spec, 1)
         recorder.evaluated(spec, make_record(score=0.9 - lost))
-        recorder.ended(spec, State.COMPLETED, None)
+        recorder.ended(End(spec, State.COMPLETED))
     recorder.close()
     return plan
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.execution.recorder import Recorder
+from orchestrator.execution.trial_queue import End
 from orchestrator.store import ResultStore
 from orchestrator.sweeps.load_sweep import load_sweep
 from orchestrator.sweeps.plan import Plan, group_by_model, make_plan
@@ -34,7 +35,7 @@ def end(store: ResultStore, planned: Plan, index: int, state: State) -> None:
     recorder, spec = Recorder(store), planned.trials[index]
     recorder.started(spec, planned.attempts.get(spec.trial_id, 1))
     recorder.evaluated(spec, make_record())
-    recorder.ended(spec, state, None)
+    recorder.ended(End(spec, state))
     recorder.close()
 
 

@@ -12,6 +12,7 @@ from typer.testing import CliRunner, Result
 
 from dashboards.cli import app
 from orchestrator.execution.recorder import Recorder
+from orchestrator.execution.trial_queue import End
 from orchestrator.extras.trackers import export_command
 from orchestrator.storage.storage import Storage
 from orchestrator.store import ResultStore, open_store
@@ -48,20 +49,20 @@ def play(folder: Path) -> Iterator[ResultStore]:
         recorder.started(spec, 1)
     recorder.evaluated(COMPLETE, evaluation(1, score=0.75))
     recorder.evaluated(RETRIED, evaluation(1, score=0.25))
-    recorder.retried(RETRIED, State.LOST, "the worker is gone")
+    recorder.retried(End(RETRIED, State.LOST, "the worker is gone"))
     recorder.evaluated(DIVERGED, evaluation(1))
     recorder.flush()
     yield results
     recorder.evaluated(DIVERGED, make_record(step=26, epoch=2.0, dev_loss=math.nan, score=0.0, last=False, time=START))
-    recorder.ended(DIVERGED, State.DIVERGED, "the loss is nan")
+    recorder.ended(End(DIVERGED, State.DIVERGED, "the loss is nan"))
     recorder.started(RETRIED, 2)
     recorder.evaluated(COMPLETE, evaluation(2, last=True, score=0.875))
-    recorder.ended(COMPLETE, State.COMPLETED, None)
+    recorder.ended(End(COMPLETE, State.COMPLETED))
     for epoch, last in ((1, False), (2, True)):
         recorder.evaluated(RETRIED, evaluation(epoch, last=last, score=0.5 + epoch / 8))
-    recorder.ended(RETRIED, State.COMPLETED, None)
+    recorder.ended(End(RETRIED, State.COMPLETED))
     recorder.evaluated(STOPPED, evaluation(1))
-    recorder.ended(BROKEN, State.FAILED, "no model\nFileNotFoundError: //me:pw@host")
+    recorder.ended(End(BROKEN, State.FAILED, "no model\nFileNotFoundError: //me:pw@host"))
     recorder.close()
     yield results
 
