@@ -125,6 +125,7 @@ class FreezeDraft(Frozen):
         possible = possible_depths(self.strategy, model.n_layers)
         if self.depth is None and len(possible) > 1:
             raise DraftError([(("depth",), f"{self.strategy} needs a depth: {_depth_list(possible)}.")], 2)
+        # Without a possible depth the strategy is still asked, so that its own error says why there is none.
         depth = self.depth if self.depth is not None else (possible or [model.n_layers])[0]
         try:
             return frozen_layers(self.strategy, model.n_layers, depth)
@@ -143,6 +144,7 @@ def freeze_of_label(label: str, n_layers: int) -> FreezeSpec | None:
         if max(layers) >= n_layers:
             return None
         return FreezeSpec(strategy=LAYERS, layers=layers, embeddings=word != label)
+    # Plug-ins name strategies freely, so that labels are not parsed: each possible freeze is labelled and compared.
     for name in FREEZE_STRATEGIES:
         for depth in possible_depths(name, n_layers):
             layers = tuple(sorted(frozen_layers(name, n_layers, depth)))

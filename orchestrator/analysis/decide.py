@@ -437,6 +437,7 @@ def loss_table(frame: pd.DataFrame, value: str = "score", plan: DecisionPlan | N
     frozen = frame[frame["cell"] != frame["baseline"]]
     tables = []
     for key, rows in frozen.groupby(keys, sort=False):
+        # The baseline's trials belong to each question, though their own set-up may be another one.
         mine = frame[frame.index.isin(rows.index) | (frame["cell"] == key[keys.index("baseline")])]
         decision = _decide(mine, plan or DecisionPlan(), {}, value)
         tables.append(decision.table.assign(method=decision.method))
@@ -610,7 +611,7 @@ def _collapse_columns(by_setting: Losses) -> dict[str, list[Any]]:
 def _worth_having(table: pd.DataFrame, cost: str, least: float) -> Bools:
     """Whether each setting saves enough; a measured cost, such as time, must also be shown to be saved at all."""
     saved, low = numbers(table, "saved"), numbers(table, "saved_low")
-    worth: Bools = (saved >= least - ROUNDING) & (saved > 0)
+    worth: Bools = (saved >= least - ROUNDING) & (saved > 0)  # also of `min_saving: 0`: saving nothing is no reason
     return worth if cost in COUNTED else worth & (low > 0)
 
 
@@ -657,6 +658,7 @@ def _is_above_zero(gains: Floats, sentences: pd.Series | None) -> bool:
         arrays = sentences.tolist()
         if all(array is not None and len(array) == len(arrays[0]) > 1 for array in arrays):
             stack = np.stack(arrays).astype(np.float64)
+            # Each run keeps its gain, and its contributions only say how sentences vary around it.
             values = stack - stack.mean(axis=1, keepdims=True) + gains[:, None]
     if np.ptp(gains) <= ROUNDING and values.ndim == 1:  # without spread there is no interval
         return bool(gains[0] > 0)
@@ -678,5 +680,5 @@ def _in_budget(frame: pd.DataFrame, cells: pd.Series, budget: Mapping[str, float
     for column, limit in budget.items():
         rows = frame[frame["state"] == COMPLETED] if "state" in frame.columns else frame
         means = pd.Series(numbers(rows, column)).groupby(rows["cell"].to_numpy()).mean()
-        within &= (cells.map(means) <= limit).to_numpy(dtype=bool)
+        within &= (cells.map(means) <= limit).to_numpy(dtype=bool)  # False for NaN: what is unknown may be too much
     return within

@@ -169,6 +169,7 @@ def losses(frame: pd.DataFrame, value: str = "score") -> Losses:
     folds = _folds(frame, value)
     by_fold = None
     if folds is not None:
+        # For all settings at once: an item needs the same column in each, as settings are correlated item by item.
         folds, by_fold = _by_fold(columns, value, folds)
     for row in range(len(pairs.cells)):
         mine = places[ends[row] : ends[row + 1]]

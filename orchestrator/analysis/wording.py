@@ -182,7 +182,7 @@ def _freeze_nothing(decision: Decision) -> str:
     limit = amount(decision.plan.tolerance, "point")
     refused = decision.candidates[decision.candidates["excess_p"] <= decision.plan.error]
     lost = decision.candidates[decision.candidates["verdict"] == BEYOND].sort_values("loss")
-    if lost.empty:
+    if lost.empty:  # then all candidates are refused, or the outcome would be another
         row = refused.iloc[0].to_dict()
         return f"freezing {_parts(row, decision)} collapses more often than the baseline. {collapses_text(row)}"
     least = lost.iloc[0].to_dict()
@@ -220,6 +220,8 @@ def _gives_up_all(decision: Decision) -> str:
 def _not_decided(decision: Decision) -> str:
     """Why nothing is recommended yet, and what would decide it."""
     limit, table = amount(decision.plan.tolerance, "point"), decision.table[decision.table["in_budget"]]
+    # In the order in which a cause hides the next: budget, runs that learned nothing, collapses, no difference, too few
+    # seeds. What further data would decide is said only where none of them holds.
     fit = table[table["worth_having"]]
     if fit.empty:
         least = f"{percent(decision.plan.min_saving)} of the {SAVED[decision.cost]}"

@@ -142,12 +142,14 @@ class ResultStore:
 
     def attempts(self) -> dict[str, int]:
         """The number of the newest attempt of every trial that has any row."""
+        # From both tables: an attempt whose worker was lost has evaluations only, one that failed early its end only.
         tables = [self._parts[name].read(columns=["trial_id", "attempt"]) for name in ("epochs", "trials")]
         return newest_attempts(pa.concat_tables(tables))
 
     def checkpoint_steps(self) -> dict[str, int]:
         """The optimiser step of the newest checkpoint of every trial that has one."""
         steps: dict[str, int] = {}
+        # Ids are hexadecimal, and names sort by attempt and step: the last one of a trial is its newest checkpoint.
         for name in self.storage.subfolder(CHECKPOINTS).files("0", "g"):
             trial_id, _, rest = name.partition("-")
             _, _, step = rest.partition("-")

@@ -167,7 +167,7 @@ def _with_suggested(plan: Plan, store: ResultStore) -> Plan:
     assert sweep.search.cells is not None
     n_unsuggested = sweep.search.cells - len({spec.cell_id for spec in by_id.values()})
     cells = dict.fromkeys(spec.cell_id for spec in plan.stand_ins if spec.trial_id not in by_id)
-    wanted = set(list(cells)[: max(n_unsuggested, 0)])
+    wanted = set(list(cells)[: max(n_unsuggested, 0)])  # as many as the search has still to suggest
     stand_ins = tuple(spec for spec in plan.stand_ins if spec.cell_id in wanted)
     trials = tuple(by_id.values())
     return replace(plan, trials=trials, stand_ins=stand_ins, suggestions=suggestions)
@@ -210,6 +210,7 @@ def _held_to_last(sweep: SweepSpec, trials: Sequence[TrialSpec], store: ResultSt
     if earlier is None or sweep.decision_plan.most_seeds is not None:
         return None
     now, before = {spec.trial_id: spec for spec in trials}, dict(earlier.trials)
+    # A spec that is planned again has been validated: only the others are parsed, which takes most of the time.
     declared = [now.get(trial_id) or checked_spec(spec, trial_id) for trial_id, spec in before.items()]
     looks = earlier.decision_plan.looks(_most_replicates(spec for spec in declared if isinstance(spec, TrialSpec)))
     done = store.completed_ids() & now.keys() & before.keys()

@@ -64,7 +64,7 @@ def _objective(sweep: SweepSpec, trials: Sequence[TrialSpec]) -> Iterator[Proble
         allowed = ["score", *TASKS[task].metrics]
         if name not in allowed:
             yield path, f"{unknown_name(name, allowed)} ({task} reports these.)"
-            return
+            return  # other tasks lack it as well, and one line is enough to fix the key
 
 
 def _ranks(sweep: SweepSpec, trials: Sequence[TrialSpec]) -> Iterator[Problem]:
@@ -112,6 +112,7 @@ def _goal(sweep: SweepSpec, trials: Sequence[TrialSpec]) -> Iterator[Problem]:
     n_cells = len({spec.cell_id for spec in trials})
     if not any(spec.freeze.is_baseline for spec in trials):
         yield path, "needs a baseline, but every cell freezes something. Add `none` to `freeze`."
+    # All at one rate, as each freeze may have its own; more cells than freezes differ in something else.
     elif len({spec.with_rate(1.0).baseline_id for spec in trials}) > 1 or n_cells > len(
         {spec.freeze for spec in trials}
     ):

@@ -234,6 +234,7 @@ def walk(space: Space, take: Taker, n_layers: Callable[[Point], int]) -> Point:
     """
     walking = _Walk(take)
     settings: Settings = {key: walking.take_value(key, axis) for key, axis in space.items()}
+    # The model is among the settings that are known: its layers bound the others.
     incomplete = Point({key: taken for key, taken in settings.items() if not _has_later(taken[1])}, {})
 
     def asked() -> int:

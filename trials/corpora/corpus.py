@@ -227,12 +227,14 @@ def _with_fold(corpus: Corpus, data: DataSpec, n_folds: int) -> Corpus:
     train = [item for item, fold in zip(corpus.train, fold_of, strict=True) if fold != data.fold]
     dev = [item for item, fold in zip(corpus.train, fold_of, strict=True) if fold == data.fold]
     n_dev = None if data.first is None else data.first.dev
+    # Each seed trains on equally many items; else seeds would differ by their train size as well.
     return replace(corpus, train=train[: len(corpus.train) - max(sizes)], dev=dev[:n_dev])
 
 
 def _fraction(item: Item) -> float:
     """A number from 0 to 1 that only the words of an item decide."""
     parts = (item.text, item.pair or "") if isinstance(item, Text) else item.forms
+    # Words are separated, so that `ab c` and `a bc` have different digests.
     digest = hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).digest()
     return int.from_bytes(digest[:8], "big") / 2**64
 

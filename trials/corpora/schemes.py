@@ -132,6 +132,7 @@ def _fault(scheme: Written, first: Tag, tag: Tag) -> Fault | None:
     if tag.prefix not in (OUTSIDE, *letters):
         tags = "/".join(f"{letter}-" for letter in letters)
         return Fault(1, f"is not a tag of {scheme.upper()}, whose tags are O and {tags} with a type")
+    # Before the rules of the second tag: where a span is not ended, the first one is the tag to fix.
     if scheme == "bioes" and first.prefix in "BI" and not (tag.prefix in "IE" and continues):
         return Fault(0, f"is never ended by an E-{first.type} or L-{first.type}")
     if scheme in ("iob2", "bioes") and tag.prefix in "IE" and not continues:
@@ -162,6 +163,7 @@ def _faults(scheme: Written, parts: dict[str, Tag], pairs: Counter[tuple[str, st
 
 def _detect(parts: dict[str, Tag], pairs: Counter[tuple[str, str]]) -> Written:
     """The scheme with the fewest broken rules; of several, the first in this order."""
+    # Where several fit, nothing depends on the choice but a note: all schemes are read by one rule.
     schemes: tuple[Written, ...] = ("iob2", "iob1", "bioes")
     counts = {scheme: sum(pairs[pair] for pair in _faults(scheme, parts, pairs)) for scheme in schemes}
     return min(schemes, key=lambda scheme: counts[scheme])
@@ -171,6 +173,7 @@ def _refuse_bad_tags(sentences: Sequence[Sentence], bad: set[str]) -> None:
     broken = BrokenLines()
     n_tags = sum(len(sentence.tags) for sentence in sentences) if bad else 0
     n_bad = sum(tag in bad for sentence in sentences for tag in sentence.tags) if bad else 0
+    # Up to a tenth are slips in the right column; of more, the column is probably another one.
     others = f"; all but {n_bad:,} of {n_tags:,} are" if 0 < 10 * n_bad <= n_tags else ""
     for n, sentence in enumerate(sentences, start=1):
         for i, tag in enumerate(sentence.tags):

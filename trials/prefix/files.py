@@ -81,11 +81,13 @@ class StatesFile:
             n_rows = _ROW.itemsize * (len(self._ends) - 1)
             with _create(self._states, self.n_bytes) as states, _create(self._rows, n_rows) as rows:
                 for i, computed, took in compute(sorted([*absent, *broken])):
+                    # The states first: their row says that they are there. A kill in between leaves them absent, and a
+                    # crash of the machine, which may keep the row alone, shows in the digest.
                     content = computed.numpy()
                     row = np.array((took, self._digest(content.data, i, took)), _ROW)
                     _write_all(states, content.tobytes(), int(self._ends[i]) * self.width * 4)
                     _write_all(rows, row.tobytes(), _ROW.itemsize * i)
-            self._map = None
+            self._map = None  # a private map need not show what was written after it was made (mmap(2))
             return time.perf_counter() - began
 
     def read(self, i: int) -> torch.Tensor:
@@ -123,13 +125,15 @@ class StatesFile:
     def _written_flags(self) -> np.ndarray:
         rows = np.zeros(len(self._ends) - 1, _ROW)
         with contextlib.suppress(OSError), open_plain(self._rows, rows.nbytes) as file:
-            content = file.read(rows.nbytes)
+            content = file.read(rows.nbytes)  # perhaps less: a full disk leaves a beginning, which is used
             written = np.frombuffer(content[: len(content) // _ROW.itemsize * _ROW.itemsize], _ROW)
             rows[: len(written)] = written
         return rows
 
     def _digest(self, states: memoryview, i: int, seconds: float) -> int:
-        return _xxh3(states, _xxh3(_PLACE.pack(i, seconds), self._place)) or 1
+        return (
+            _xxh3(states, _xxh3(_PLACE.pack(i, seconds), self._place)) or 1
+        )  # 0 is what a row holds that was not written
 
     def _discard_misfits(self) -> None:
         """Delete what cannot be these files."""
@@ -159,6 +163,7 @@ def _size(path: Path) -> int | None:
 @contextlib.contextmanager
 def _create(path: Path, n_bytes: int) -> Iterator[int]:
     """A descriptor of a sparse file of `n_bytes`."""
+    # Not through a link: others may write to the cache's folder, and would choose which file is overwritten.
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
     try:
         if os.fstat(descriptor).st_size != n_bytes:
@@ -170,5 +175,5 @@ def _create(path: Path, n_bytes: int) -> Iterator[int]:
 
 def _write_all(descriptor: int, content: bytes, offset: int) -> None:
     while content:
-        n = os.pwrite(descriptor, content, offset)
+        n = os.pwrite(descriptor, content, offset)  # may write less, before it fails on a full disk
         content, offset = content[n:], offset + n

@@ -125,7 +125,7 @@ def _odd(task: Task, data: DataSpec, items: Sequence[Item]) -> Iterator[str]:
         return
     word_counts = Counter(form for sentence in sentences for form in sentence.forms)
     total, (most, n) = word_counts.total(), word_counts.most_common(1)[0]
-    if n > _MOSTLY * total and total >= 20:
+    if n > _MOSTLY * total and total >= 20:  # in fewer words, one may well be most of them
         yield f"{100 * n / total:.0f} % of the words are {quote(most)}; is it the column of the words (--words)?"
     tags = Counter(tag for sentence in sentences for tag in sentence.tags)
     if "spans" not in task.outputs and TagEvidence.from_counts(tags).are_spans:
@@ -203,6 +203,7 @@ def _why_unlabelled(data: DataSpec, split: str) -> str | None:
         train, only = _labels(data, data.train) or [], labels[0]
     except DataError:
         return None  # the reader names its lines
+    # Hidden test labels may be a real class throughout: so many alike would hardly be drawn at their share in train.
     share = train.count(only) / (len(train) or 1)
     is_none = share == 0 and (only in _NO_LABEL or (split != "dev" and len(labels) >= _FEW))
     if is_none or (split != "dev" and 0 < share < 1 and share ** len(labels) < _BY_CHANCE):

@@ -120,6 +120,7 @@ def _cells_by_name(asked: Mapping[str, str], place: str, value: Any) -> Cells:
             raise DataError(f"{place}: not JSON ({error}). Each line holds one object.") from error
     if not isinstance(value, Mapping):
         raise DataError(f"{place}: a line holds one JSON object, not {type(value).__name__}. Fix this line.")
+    # A key may itself have a dot: objects are opened only where a column is not a plain key.
     found: Mapping[Any, Any] = value if {*asked.values()} <= value.keys() else flat(value)
     for key, name in asked.items():
         if name not in found:
@@ -156,6 +157,7 @@ def _label(place: str, value: Any) -> str:
     """The name of a class, or a number in its shortest form: 1 and 1.0 are "1". A string is unchanged, a list with one
     element counts as that element. Empty if there is no label.
     """
+    # A list that was printed into a cell has quoted strings; another text in brackets, such as `[1]`, is a label.
     listed = printed_list(value) if isinstance(value, str) and value[:2] in ("['", '["') else value
     if isinstance(listed, list) and len(listed) < 2:
         value = listed[0] if listed else None
@@ -163,7 +165,7 @@ def _label(place: str, value: Any) -> str:
         return ""
     if isinstance(value, str):
         return _clean(place, "label", value)
-    if isinstance(value, bool):
+    if isinstance(value, bool):  # before numbers, as Python counts it as one; written as in JSON
         return str(value).lower()
     if not isinstance(value, int | float | Decimal) or not math.isfinite(value):
         raise DataError(f"{place}: the label is {quote(value)}, neither a string nor a number. Fix or delete this row.")
