@@ -116,6 +116,7 @@ def _only_match(prefix: str, ids: Iterable[str], store: str) -> str:
 
 def _with_starter_set(spec: TrialSpec) -> TrialSpec:
     def here(path: str) -> str:
+        # A store names the starter set by its folder on the machine that ran the trial; here the package has its own.
         own, rest = model_path().parent, path.rpartition("/trials/starter/")[2]
         return str(own / rest) if rest != path and not Path(path).exists() and (own / rest).exists() else path
 
@@ -142,13 +143,14 @@ def _trained_again(spec: TrialSpec, row: Row, on_record: Callable[[EpochRecord],
     on_cpu = str(row.get("device") or "cpu").startswith("cpu")
     device = torch.device("cpu") if on_cpu else default_device()
     torch.set_num_threads(row.get("threads") or 1)
+    # With as many threads and parts of a batch as then: others sum in another order, and the last digits differ.
     trial = run_trial(spec, device=device, predictions="none", accumulation=row.get("accumulation") or 1)
     best = 0.0
     while True:
         try:
             with TORCH_LOCK:
                 record = next(trial)
-        except StopIteration as end:
+        except StopIteration as end:  # it carries the trained model, which a `for` loop would drop
             return best, end.value
         on_record(record)
         best = max(best, record.score)

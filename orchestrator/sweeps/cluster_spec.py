@@ -60,9 +60,10 @@ def slots_of(cluster: ClusterSpec, resources: Resources, share: float) -> int:
         return 1
     room = max(1, cores_here(cluster) // resources.cpus)
     if share:
-        room = min(room, max(1, int(1 / share + 1e-9) * len(gpus_here(cluster))))
+        room = min(room, max(1, int(1 / share + 1e-9) * len(gpus_here(cluster))))  # 1 / (1 / 49) is a little below 49
     if cluster.concurrency is None:
         return room
+    # A cluster may be asked for more trials than it has room for: its autoscaler adds nodes for those that wait.
     return cluster.concurrency if cluster.address == "auto" else min(room, cluster.concurrency)
 
 
@@ -204,6 +205,7 @@ class ClusterSpec(Frozen):
                     f"resources.gpus: auto: {cuda_gpus().why_none} Run again, or give --gpus 0 to train on the CPU.",
                     exit_code=3,
                 )
+            # Inline runs one trial at a time, so that nothing shares its GPU.
             changes["gpus"] = ("packed" if self.address == "local" else 1.0) if works else 0.0
         if self.address == "inline":  # its rows say how many threads it had
             changes["cpus"] = min(resources.cpus, cores_here(self))
@@ -216,7 +218,7 @@ class ClusterSpec(Frozen):
 
 
 class DefaultCluster(ClusterSpec):
-    """What is used where nobody names a cluster: `local`, or `inline` where Ray does not start."""
+    """The cluster of a launch without `--cluster`: `local`, or `inline` where Ray does not start."""
 
 
 def find_cluster(text: str | None, *, cpus: int | None = None, gpus: int | None = None) -> ClusterSpec:

@@ -38,6 +38,7 @@ def _inside(draft: DataDraft, *, offline: bool) -> Located:
     folder = absolute(draft.folder or "")
     if not folder.exists():
         raise DataError(f"no folder {folder}. Give the folder that holds the corpus's files, or a file.")
+    # Before files are read as splits: a table with a column of splits, or folders of classes, would be read as train.
     if (found := _convert(folder, draft)) is not None:
         return found
     if folder.is_file():
@@ -47,6 +48,7 @@ def _inside(draft: DataDraft, *, offline: bool) -> Located:
     except DataError:
         if sources := files_by_source(folder):
             return _without_splits(folder, tuple(map(str, sources)), draft)
+        # A folder inside is read only where it cannot be mistaken: this one has no train split, and no other holds one.
         if find_splits(files_in(folder))["train"] or len(inner := corpora_inside(folder)) != 1:
             raise
         found = _inside(draft.model_copy(update={"folder": str(inner[0])}), offline=offline)
@@ -94,6 +96,7 @@ def _write_splits(found: Conversion) -> dict[str, Files]:
     Raises:
         DataError: A file cannot be read, or a text is empty.
     """
+    # Of sizes and times, not contents, which would be read for a plan alone; a file that changes has another time.
     stamp = hashlib.sha256(_VERSION)
     for split, name, path in found.parts:
         try:
@@ -109,6 +112,7 @@ def _write_splits(found: Conversion) -> dict[str, Files]:
                 for split, file in files.items():
                     part = path_inside(folder, f"{file}.part")
                     with part.open("w", encoding="utf-8", newline="\n") as target:
+                        # All parts are read for each split: rows stream to the file, and none stay in memory.
                         rows = (row for each in found.parts for row in found.rows(each))
                         target.writelines(_line(row) for of_split, row in rows if of_split == split)
                     part.replace(folder / file)
