@@ -8,7 +8,6 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-import dash
 import pytest
 from playwright.sync_api import Browser, Route, expect
 
@@ -16,7 +15,7 @@ from dashboards.app.app import make_app
 from dashboards.commands.dashboard import DEMO_PAGE, DEMO_STORE
 from dashboards.data.frames import Frames
 from dashboards.data.selection import PageQuery
-from orchestrator.store import open_store
+from orchestrator.store import ResultStore, open_store
 from tests.browser.every_page import SCHEMES
 from tests.browser.harness import Watched, axe, serving, wait_until_drawn, watching
 from tests.dashboards.stores import Invented, specs, write_store
@@ -25,38 +24,30 @@ from tests.examples import each
 pytestmark = pytest.mark.browser
 
 DEMO = PageQuery(sweep=DEMO_PAGE["sweep"], tolerance=float(DEMO_PAGE["tolerance"]))
-FIVE = specs(seeds=range(5))
 FIGURE = '[data-part="answer-losses"]'
 CLEAR = Invented(noise=0.001, score=lambda spec: 0.9 - (0.4 if spec.freeze.depth == 6 else 0.001 * spec.freeze.depth))
 OPEN = Invented(noise=0.05, score=lambda spec: 0.8)
 
 
-def _demo(folder: Path) -> dash.Dash:
-    return make_app(Frames(open_store(DEMO_STORE)), DEMO)
-
-
-def _undecided(folder: Path) -> dash.Dash:
-    return make_app(Frames(write_store(folder, specs(seeds=range(3)), OPEN)))
-
-
-def _decided(folder: Path) -> dash.Dash:
-    return make_app(Frames(write_store(folder, FIVE, CLEAR)))
-
-
-def _several(folder: Path) -> dash.Dash:
+def _several(folder: Path) -> ResultStore:
     """A sweep that is decided, and a newer one that is not."""
     write_store(folder, specs(seeds=range(5), train_sizes=(400,)), CLEAR, sweep="decided", started=1.7e9)
-    store = write_store(folder, specs(seeds=range(3), train_sizes=(200,)), OPEN, sweep="undecided", started=1.8e9)
-    return make_app(Frames(store))
+    return write_store(folder, specs(seeds=range(3), train_sizes=(200,)), OPEN, sweep="undecided", started=1.8e9)
 
 
 @pytest.fixture(scope="module")
 def addresses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """A dashboard of each kind of store."""
-    apps = {"demo": _demo, "undecided": _undecided, "decided": _decided, "several": _several}
+    folder = tmp_path_factory.mktemp("first")
+    stores = {
+        "undecided": write_store(folder / "undecided", specs(seeds=range(3)), OPEN),
+        "decided": write_store(folder / "decided", specs(seeds=range(5)), CLEAR),
+        "several": _several(folder / "several"),
+    }
+    apps = {kind: make_app(Frames(store)) for kind, store in stores.items()}
+    apps["demo"] = make_app(Frames(open_store(DEMO_STORE)), DEMO)
     with ExitStack() as servers:
-        folder = tmp_path_factory.mktemp("first")
-        yield {kind: servers.enter_context(serving(app(folder / kind))) for kind, app in apps.items()}
+        yield {kind: servers.enter_context(serving(app)) for kind, app in apps.items()}
 
 
 @pytest.mark.parametrize(

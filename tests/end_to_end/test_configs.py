@@ -113,9 +113,6 @@ def varied(specs: Iterable[TrialSpec], what: Callable[[TrialSpec], V]) -> set[V]
     return {what(spec) for spec in specs}
 
 
-# --- All of them
-
-
 def test_every_sweep_is_counted_here() -> None:
     assert {path.stem for path in SWEEPS.glob("*.yaml")} == set(COUNTS)
 
@@ -149,17 +146,11 @@ def test_every_published_study_loads_and_has_a_sweep() -> None:
         assert name in COUNTS
 
 
-# --- What makes each study that study
-
-
 def test_hidden_test_labels_are_left_out_of_study_4(machine: Machine) -> None:
     data = varied(machine.plans["freezing_bert_glue"], lambda spec: spec.data)
     assert {one.sizes for one in data} == {(1200, 10, 0)}
     assert {one.test for one in data} == {()}
     assert all(re.fullmatch(r"hub:nyu-mll/glue/(sst2|cola)@[0-9a-f]{40}", one.source or "") for one in data)
-
-
-# --- Without a network
 
 
 @pytest.mark.slow  # a fresh process imports torch; that files in a cache are not asked for is in tests/trials/sources

@@ -105,9 +105,6 @@ def run(*words: object) -> Result:
     return CliRunner().invoke(app, list(map(str, words)))
 
 
-# --- The folder
-
-
 @pytest.mark.parametrize("name", ["tagger", "adapted", "ner"])
 def test_a_pipeline_of_transformers_tags_words_with_it(name: str, exported: Exported) -> None:
     labels = set(filter(None, exported.dev_labels(name)))
@@ -142,9 +139,6 @@ def test_frozen_weights_are_those_of_the_encoder(exported: Exported) -> None:
                 before = next(pretrained.get_tensor(key) for key in pretrained.keys() if key.endswith(name))  # noqa: SIM118
                 after = tuned.get_tensor(f"distilbert.{name}")
                 assert torch.equal(before, after) == (".0." in name)
-
-
-# --- The card
 
 
 def test_the_header_of_the_card_is_the_hubs(exported: Exported) -> None:
@@ -197,9 +191,6 @@ def test_a_licence_may_be_given_an_empty_folder_used_and_every_file_has_the_mode
     )
 
 
-# --- Refusals
-
-
 def test_a_folder_that_holds_something_is_not_written_to(exported: Exported, tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("years of work")
     done = exported.export("tagger", tmp_path)
@@ -207,9 +198,6 @@ def test_a_folder_that_holds_something_is_not_written_to(exported: Exported, tmp
     assert "already exists. Choose a new folder with -o" in done.stderr
     assert "again" not in done.stderr.partition("error")[0]  # nothing was trained in vain
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
-
-
-# --- As a person runs it
 
 
 @each("name, n", [("adapted", 2), ("ner", 1), ("texts", 3), ("number", 1)], quick=1)  # export repeats the rest

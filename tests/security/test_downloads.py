@@ -103,9 +103,6 @@ def test_a_file_longer_than_listed_is_not_read_to_its_end(liar: Liar, here: Path
     assert list(here.iterdir()) == []
 
 
-# --- Secrets
-
-
 @each("path", ["", "/x?token=hush", "/x#hush"])
 @each("host", ["127.0.0.1:1", "[bad", "nobody.invalid:99999999", "h\0ost", "a b"])
 def test_a_password_in_an_address_is_in_no_message(host: str, path: str, monkeypatch: pytest.MonkeyPatch) -> None:

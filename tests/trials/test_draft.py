@@ -32,9 +32,6 @@ def refusal(folder: Path, **settings: Any) -> DraftError:
     return error.value
 
 
-# --- Trials
-
-
 def test_all_that_is_wrong_is_told_at_once(folder: Path) -> None:
     error = refusal(folder, train_size=9, max_length=129, freeze={"strategy": "first_k", "depth": 7})
     assert [path for path, _ in error.problems] == [("freeze", "depth"), ("max_length",), ("train_size",)]
@@ -72,9 +69,6 @@ def test_what_is_said_wrongly_is_refused_with_what_is_known(key: str, value: obj
     with pytest.raises(ValidationError) as error:
         TrialDraft.model_validate({"data": "UD_English-EWT-sample", key: value})
     assert message in str(error.value)
-
-
-# --- Freezing
 
 
 @each(

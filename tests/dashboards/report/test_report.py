@@ -131,9 +131,6 @@ def test_without_a_browser_all_but_the_pictures_is_written(written: Written, mon
         FigureRenderer()
 
 
-# --- One figure
-
-
 @each("ending", ["csv", "md", "tex", "json"])
 def test_a_figure_is_exported_as_the_page_of_its_address_shows_it(frames: Frames, tmp_path: Path, ending: str) -> None:
     for name, url in (("all", ""), ("some", "http://127.0.0.1:8050/scores?size=800&strategy=first_k")):

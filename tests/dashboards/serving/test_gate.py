@@ -27,9 +27,6 @@ def test_who_asks_on_loopback_gets_the_page_and_its_callbacks() -> None:
     assert answer.json == {"response": {"out": {"children": "value 7"}}, "multi": True}
 
 
-# --- Host names
-
-
 @each("host", ["localhost", "localhost:9", "127.0.0.1:8050", "LOCALHOST:1"])
 def test_a_loopback_name_is_answered(host: str) -> None:
     assert one_visitor().get("/", headers={"Host": host}).status_code == 200
@@ -58,9 +55,6 @@ def test_no_odd_host_gets_through(host: str) -> None:
     name = host.lower().rpartition(":")[0] or host.lower()
     status = one_visitor().get("/", headers={"Host": host}).status_code
     assert status == 400 or name in ("localhost", "127.0.0.1")
-
-
-# --- Origins and methods
 
 
 @each(
@@ -100,9 +94,6 @@ def test_a_link_from_elsewhere_may_be_followed_but_nothing_embedded_or_read() ->
      ("POST", "/_dash-layout"), ("POST", "/_mcp"), ("POST", "//_dash-update-component")])  # fmt: skip
 def test_nothing_but_callbacks_is_written_to(method: str, path: str) -> None:
     assert one_visitor().open(path, method=method).status_code == 405
-
-
-# --- The token
 
 
 @each(
@@ -158,9 +149,6 @@ def test_a_cookie_is_worth_nothing_at_another_server_of_the_same_token() -> None
 def test_no_address_leads_to_another_server(path: str) -> None:
     answer = outsider().open(environ_overrides={"PATH_INFO": path, "QUERY_STRING": f"token={TOKEN}"})
     assert answer.headers["Location"].startswith("/evil.example")
-
-
-# --- Headers
 
 
 @each(

@@ -46,9 +46,6 @@ def _text(component: Any) -> str:
     return json.dumps(json.loads(to_json_plotly(component)), ensure_ascii=False)
 
 
-# --- What is answered
-
-
 def test_choosing_on_test_is_refused(tmp_path: Path) -> None:
     words = "No answer: the test split is shown once and selects nothing; choose on dev."
     assert drawn(losses.LOSSES, made(tmp_path / "s", search="?split=test")).why_empty == words
@@ -81,9 +78,6 @@ def test_corpora_with_the_same_answer_share_a_sentence_and_each_other_has_its_ow
 def test_the_cost_and_the_budget_of_the_page_count(clear: Select) -> None:
     found = [_answers(clear(search))[0].freeze for search in ("", "?cost=trainable_params&budget=1e8")]
     assert found == ["first 2", "none"]
-
-
-# --- Cards
 
 
 def test_a_decided_card_shows_the_strip_the_loss_the_saving_and_the_yaml(clear: Select) -> None:

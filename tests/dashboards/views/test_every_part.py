@@ -123,9 +123,6 @@ def test_a_table_has_a_unit_or_a_plain_word_in_every_column(part: Part[Any], sma
     assert not [column for column in table.columns if column.endswith(("_s", "_bytes", "_params"))]
 
 
-# --- Views
-
-
 def test_paths_and_parts_are_unique() -> None:
     parts = [part.name for view in VIEWS.values() for part in view.parts]
     assert parts == list(PARTS)

@@ -82,9 +82,6 @@ def test_predictions_that_were_not_kept_are_told_with_the_way_out(usual: Select)
         assert "predictions: all" in words
 
 
-# --- F1 by label
-
-
 def test_differences_are_paired_by_seed_and_label(tmp_path: Path) -> None:
     quiet = Invented(noise=0.0, score=lambda spec: 0.9 - 0.01 * spec.freeze.depth)
     info = errors.prepare_tags(made(tmp_path / "s", quiet))
@@ -93,9 +90,6 @@ def test_differences_are_paired_by_seed_and_label(tmp_path: Path) -> None:
     assert info.table["loss"].to_numpy() == pytest.approx([2] * 3)
     assert (info.level, info.cells.name, info.cells.train_size) == ("token", "first 2", 800)
     assert set(info.table["n_pairs"]) == {3}
-
-
-# --- Entities
 
 
 def test_entity_errors_are_means_of_a_trial(tmp_path: Path) -> None:

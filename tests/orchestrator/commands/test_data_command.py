@@ -55,9 +55,6 @@ def refusal(*words: str, code: int) -> str:
     return flat(done.stderr)
 
 
-# --- Names
-
-
 @each(
     "name, means",
     [
@@ -84,9 +81,6 @@ def test_a_name_on_the_command_line_means_a_corpus(
     assert named_corpus(name) == means
 
 
-# --- Fetch
-
-
 def test_a_treebank_is_fetched_with_its_licence_and_not_asked_for_again(server: UdServer) -> None:
     first = data("fetch", EWT)
     assert first.exit_code == 0, first.output
@@ -106,9 +100,6 @@ def test_everything_a_sweep_names_is_fetched(server: UdServer, tmp_path: Path) -
     done = data("fetch", "--sweep", str(write_sweep(tmp_path / "two.yaml", text)))
     assert done.exit_code == 0, done.output
     assert done.stdout.count("(new)") == 2
-
-
-# --- Check
 
 
 def test_json_holds_what_the_tables_show(tmp_path: Path) -> None:

@@ -53,8 +53,6 @@ def test_a_wrong_key_or_value_is_told_once_with_what_was_meant(
     assert text.count("frist_k") <= 1
 
 
-# --- No words of pydantic
-
 PHRASES = ("Input should", "Value error,", "Field required", "Extra inputs", "Assertion failed", "type=",
            "For further information", "should have", "should match", "valid string", "validation error")  # fmt: skip
 OURS = ("value_error", "assertion_error")

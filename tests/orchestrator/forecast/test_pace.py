@@ -61,9 +61,6 @@ def test_what_is_left_of_a_trial_is_told_by_its_own_epochs() -> None:
     assert pace.seconds_left(spec, 8.0) is None
 
 
-# --- The end of all trials
-
-
 def test_a_long_last_trial_is_awaited_although_others_were_short() -> None:
     """Eight workers have ended seven short trials; the mean of what ran says that little is left."""
     short, long = [spec_of(seed, freeze=FROZEN) for seed in range(7)], spec_of(8)

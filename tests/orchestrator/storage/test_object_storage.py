@@ -156,9 +156,6 @@ def test_google_without_its_credentials_says_where_they_are_looked_for(
     assert str(error.value).endswith("Access needs the file that GOOGLE_APPLICATION_CREDENTIALS names.")
 
 
-# --- The cache
-
-
 def test_a_part_is_fetched_once(store: ResultStore, proxy: Proxy) -> None:
     for step in range(5):
         store.append("epochs", [epoch(step=step)])

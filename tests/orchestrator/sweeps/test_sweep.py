@@ -37,9 +37,6 @@ def refusal(path: Path, *settings: str) -> ConfigError:
     return error.value
 
 
-# --- What it expands to
-
-
 def test_a_grid_is_every_combination_times_the_seeds_in_the_files_order(folder: Path) -> None:
     path = sweep(folder, "trial: {data: DATA}\nspace: {train_size: [4, 8], freeze: [none, all_encoder]}\nseeds: [1, 0]")
     found = [(spec.train_size, spec.freeze.label, spec.seed) for spec in expanded(path)]
@@ -64,9 +61,6 @@ def test_whole_numbers_are_drawn_with_both_bounds_included(low: int, span: int, 
     sweep = SweepSpec.model_validate(content)
     drawn = {point.settings["n"][1] for point in points_of(sweep.search, sweep.space, lambda point: 6)}
     assert drawn == set(range(low, low + span + 1))
-
-
-# --- What it refuses
 
 
 @each("name", ["größe", "жоба", "空", "हिन्दी-2", "2.x_y"])

@@ -29,9 +29,6 @@ def line(number: str, form: str, tag: str) -> str:
     return f"{number}\t{form}\t_\t{tag}" + "\t_" * 6 + "\n"
 
 
-# --- What they read
-
-
 def test_sentences_are_read_in_order_with_their_places(tmp_path: Path) -> None:
     path = tmp_path / "x.txt"
     path.write_text("-DOCSTART- -X- O\n\nEU NNP B-ORG\nrejects VBZ O\n\nWhy WRB O\n")
@@ -120,8 +117,6 @@ def test_a_column_file_holds_its_words_and_neither_comments_nor_document_starts(
 def test_a_treebank_holds_words_with_an_integer_id(tmp_path: Path, content: str, expected: Words) -> None:
     assert read(tmp_path, "conllu", content) == expected
 
-
-# --- What they refuse
 
 A, START = line("1", "a", "DET"), "the sentence that starts here"
 

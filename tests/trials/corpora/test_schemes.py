@@ -72,9 +72,6 @@ def test_spans_survive_from_any_scheme(sentences: list[Spans], scheme: Scheme) -
     assert converted(scheme, *(write(spans, scheme) for spans in sentences)) == expected
 
 
-# --- What it refuses
-
-
 NO_SPAN_TAG = "which is not a span tag, i.e. O or B-/I- with a type."
 NO_BEGIN, NO_END = "which has no preceding B-LOC. Fix the tag", "which is never ended by an E-LOC or L-LOC."
 NOT_NEEDED = "which does not follow a LOC, and only there does IOB1 have a B-."
@@ -105,9 +102,6 @@ NOT_NEEDED = "which does not follow a LOC, and only there does IOB1 have a B-."
 def test_a_tag_that_breaks_its_scheme_is_named(scheme: Scheme, tags: str, word: int, rule: str) -> None:
     message = refusal(scheme, "O O", tags)
     assert message.startswith(f"x.txt:2: word {word}, 'w{word}', has the tag {tags.split()[word - 1]!r}, {rule}")
-
-
-# --- Slips where the scheme is detected
 
 
 @each(

@@ -52,9 +52,6 @@ def test_a_line_ends_where_it_is_ended_and_nowhere_else(tmp_path: Path, content:
     assert lines_of(tmp_path / "x.txt", content.encode()) == lines
 
 
-# --- What it refuses
-
-
 LATIN_1 = {end: f"one{end}two{end}café au lait{end}".encode("latin-1") for end in ("\n", "\r\n", "\r")}
 PACKED = gzip.compress(bytes(range(256)) * 9)
 

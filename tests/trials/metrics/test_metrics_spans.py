@@ -107,9 +107,6 @@ def test_the_table_is_seqevals_report(pairs: Pairs) -> None:
         assert [row.precision, row.recall, row.f1, row.support] == pytest.approx(expected)
 
 
-# --- conlleval
-
-
 def begins(before: str, tag: str) -> bool:
     """The script's `startOfChunk`, for tags such as B-LOC, I-LOC and O."""
     if tag == "O":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -21,6 +20,7 @@ from trials.starter import STARTER
 
 Tensors = dict[str, torch.Tensor]
 LAYER = "encoder.layer.0."
+CASED = '{"do_lower_case": false, "tokenizer_class": "BertTokenizer"}'
 
 
 @pytest.fixture
@@ -101,12 +101,8 @@ def test_a_cased_vocabulary_that_its_tokenizer_lower_cases_is_noted(model: Path)
     (model / "vocab.txt").write_text("".join(f"{word}\n" for word, _ in vocabulary))
     (note,) = checked(model)
     assert "its vocabulary has capital letters, but its tokenizer lower-cases" in note
-    change_json_new(model / "tokenizer_config.json", do_lower_case=False, tokenizer_class="BertTokenizer")
+    (model / "tokenizer_config.json").write_text(CASED)
     assert checked(model) == ()
-
-
-def change_json_new(path: Path, **entries: object) -> None:
-    path.write_text(json.dumps(entries))
 
 
 def test_a_word_of_the_corpus_beyond_the_table_is_refused_and_one_that_no_text_has_is_not(
@@ -137,7 +133,7 @@ def test_a_tokenizer_that_knows_small_letters_only_is_told_what_to_set(model: Pa
     for path in model.glob("*token*.json"):
         path.unlink()
     (model / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "sees", "a", "##b", ""]))
-    (model / "tokenizer_config.json").write_text('{"do_lower_case": false, "tokenizer_class": "BertTokenizer"}')
+    (model / "tokenizer_config.json").write_text(CASED)
     (note,) = fit(model, corpus(tmp_path / "data", ["SEES"]))
     assert "50 % of the words" in note
     assert "Most of them it knows in small letters: set `lowercase: true`." in note

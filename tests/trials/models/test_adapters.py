@@ -9,23 +9,17 @@ import pytest
 import torch
 
 from tests.examples import each
-from tests.trials.conftest import TrialMaker, finished, save_tiny_model
+from tests.trials.conftest import TrialMaker, finished, load_tiny, save_tiny_model
 from trials.cache.encoding import encode_for
 from trials.errors import ModelError
 from trials.models.adapters import merge_adapters
-from trials.models.load import LoadedModel, load_model
 from trials.run import run_trial
-from trials.spec import TrialSpec
 from trials.training.batching import collate
 
 CPU = torch.device("cpu")
 ATTENTION = 2 * 2 * (16 + 16)  # a layer of width 16, rank 2: query and value, each 2 x (16 + 16)
 LINEAR = 4 * 2 * (16 + 16) + 2 * 2 * (16 + 32)  # four attention projections, and two dense layers between 16 and 32
 HEAD = 16 * 4 + 4
-
-
-def plain(spec: TrialSpec) -> LoadedModel:
-    return load_model(spec.model, head="tokens", n_outputs=4, dropout=None, init=torch.Generator())
 
 
 def lora(**changes: Any) -> dict[str, Any]:
@@ -36,9 +30,6 @@ def tensors(module: torch.nn.Module) -> dict[str, torch.Tensor]:
     """A module's parameters by the names they have without adapters, which are left out."""
     named = module.named_parameters()
     return {name.replace("base_layer.", ""): p for name, p in named if "lora_" not in name}
-
-
-# --- What moves, and how much there is of it
 
 
 @each("family", ["distilbert", "deberta-v2", "electra"], quick=1)
@@ -53,7 +44,7 @@ def test_so_many_parameters_learn(
     )
     record = next(run_trial(spec, device=CPU))
     assert record.trainable_params == n_adapted * a_layer + HEAD
-    assert record.total_params == plain(spec).params() + n_adapted * a_layer
+    assert record.total_params == load_tiny(spec).params() + n_adapted * a_layer
 
 
 @each("embeddings, targets", [(False, "linear"), (True, "attention")])
@@ -61,7 +52,7 @@ def test_only_adapters_and_what_else_learns_moves(embeddings: bool, targets: str
     freeze = {"strategy": "first_k", "depth": 2, "embeddings": embeddings}
     spec = make_trial("bert", freeze=freeze, lora=lora(targets=targets), train_size=8)
     _, trained = finished(run_trial(spec, device=CPU))
-    before, after = plain(spec).parts, trained.loaded.parts
+    before, after = load_tiny(spec).parts, trained.loaded.parts
     for old, new in zip(before.encoder_layers, after.encoder_layers, strict=True):
         now = tensors(new)
         assert all(torch.equal(p, now[name]) for name, p in tensors(old).items())
@@ -70,9 +61,6 @@ def test_only_adapters_and_what_else_learns_moves(embeddings: bool, targets: str
     adapters = [(n, p) for n, p in trained.loaded.model.named_parameters() if "lora_" in n]
     assert {name.split(".layer.")[1][0] for name, _ in adapters} == {"2", "3"}
     assert all(p.requires_grad and p.abs().sum() > 0 for _, p in adapters)  # B starts at 0, so it has moved
-
-
-# --- Merging
 
 
 @each("family", ["distilbert", "deberta-v2"], quick=1)
@@ -89,10 +77,7 @@ def test_the_merged_model_predicts_the_same_and_is_a_plain_one(
         merge_adapters(model)
         after = batch.logits(model)
     assert torch.allclose(before, after, atol=1e-5)
-    assert set(model.state_dict()) == set(plain(spec).model.state_dict())
-
-
-# --- Refusals
+    assert set(model.state_dict()) == set(load_tiny(spec).model.state_dict())
 
 
 def test_a_family_whose_projections_are_not_known_takes_linear_targets_only(

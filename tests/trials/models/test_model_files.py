@@ -119,9 +119,6 @@ def test_a_trial_leaves_no_states_of_another_model_in_the_cache(
     assert not list((tmp_path / "cache").rglob("*.states"))
 
 
-# --- What the tokenizer reads
-
-
 NAMES = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), SPECIALS, strict=True))
 CHANGES_NOTHING: list[dict[str, Any]] = [
     {},
@@ -169,9 +166,6 @@ def words_of(folder: Path) -> list[list[int]]:
     tokenizer = PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
     ids: list[list[int]] = tokenizer(["Fable about e", "ab [MASK] [UNK] é"])["input_ids"]
     return ids
-
-
-# --- Plain files
 
 
 @each("name", ["config.json", "tokenizer.json", "tokenizer_config.json", "model.safetensors", "x.json"])

@@ -13,7 +13,6 @@ from tests.examples import each
 from tests.trials.conftest import TrialMaker
 from trials.cache.encoding import encode_for
 from trials.models.family import MODEL_FAMILIES
-from trials.models.load import LoadedModel
 from trials.models.padding_free import Spans, attend, attending_within
 from trials.prefix.states import take_prefix
 from trials.spec import TrialSpec
@@ -28,10 +27,6 @@ FREEZES: dict[str, Any] = {
     "a cached prefix": {"freeze": {"strategy": "first_k", "depth": 2, "embeddings": True}, "frozen_dropout": False},
     "nothing": {},
 }
-
-
-def loaded_for(spec: TrialSpec) -> LoadedModel:
-    return new_model(spec, 4, CPU)
 
 
 def both(spec: TrialSpec) -> tuple[Training, Training]:
@@ -56,7 +51,7 @@ def test_loss_and_gradients_are_those_of_the_padded_batch(
     task: str, family: str, make_trial: TrialMaker, texts: Path
 ) -> None:
     spec = make_trial(family, task=task, dropout=0.0, **({"data": {"folder": str(texts)}} if task == "mrpc" else {}))
-    loaded, examples = loaded_for(spec), encode_for(spec).train.examples[:6]
+    loaded, examples = new_model(spec, 4, CPU), encode_for(spec).train.examples[:6]
     losses, gradients = [], []
     assert loaded.first_position is not None
     for batch in (laid_end_to_end(examples, loaded.first_position), collate(examples, 0, CPU)):
@@ -85,9 +80,6 @@ def test_a_row_in_parts_takes_the_same_step(accumulation: int, make_trial: Trial
     parts.accumulation = accumulation
     losses = [one_step(training, next(training.device_batches)).item() for training in (whole, parts)]
     assert losses[0] == pytest.approx(losses[1], rel=1e-6)
-
-
-# --- The attention
 
 
 def row(lengths: tuple[int, ...], key_heads: int = 2) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:

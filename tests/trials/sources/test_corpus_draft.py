@@ -45,8 +45,6 @@ def sizes(data: DataSpec) -> tuple[int, int, int]:
     return len(corpus.train), len(corpus.dev), len(corpus.test)
 
 
-# --- Ways to name one
-
 WAYS: dict[str, dict[str, Any]] = {
     "bundled": {"bundled": "UD_Naija-NSC-sample"},
     "folder": {"folder": "a"},
@@ -86,9 +84,6 @@ def test_two_ways_at_once_are_refused(one: str, other: str) -> None:
 )
 def test_what_does_not_belong_together_is_refused(settings: dict[str, Any], said: str) -> None:
     assert said in invalid(**settings)
-
-
-# --- Folders and files
 
 
 @pytest.mark.parametrize(
@@ -152,9 +147,6 @@ def test_tables_are_asked_for_the_tasks_columns_and_other_files_for_none(folder:
     assert draft(folder=str(folder)).resolve(TASKS["pos"].columns).columns == Columns()
     mine = Columns(text="sentence2", label="score")
     assert table.model_copy(update={"columns": mine}).resolve(TASKS["sst2"].columns).columns == mine
-
-
-# --- Universal Dependencies
 
 
 @pytest.fixture

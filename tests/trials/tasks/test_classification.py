@@ -37,9 +37,6 @@ def encode(
     return TASKS[task].encode(texts, NAMES, 2, Encoding(tokenizer, max_length, False, token_types))
 
 
-# --- Encoding
-
-
 def test_a_pair_is_told_apart_by_token_types(tokenizer: PreTrainedTokenizerBase) -> None:
     (example,) = encode(tokenizer, Text("ab", "c", "0"))
     assert tokenizer.convert_ids_to_tokens(example.ids) == ["[CLS]", "a", "##b", "[SEP]", "c", "[SEP]"]
@@ -69,9 +66,6 @@ def test_only_families_with_token_types_are_given_any(
     assert (batch.types is not None and batch.types.shape == batch.ids.shape) == has_types
 
 
-# --- Measuring
-
-
 def test_f1_is_of_the_positive_class_whatever_it_is_called() -> None:
     gold, predicted = np.array([1, 1, 0, 0]), np.array([1, 0, 0, 0])
     for names in (("0", "1"), ("different", "equivalent")):
@@ -79,9 +73,6 @@ def test_f1_is_of_the_positive_class_whatever_it_is_called() -> None:
         assert measured == {"f1": 2 / 3, "accuracy": 0.75}
     swapped = TASKS["mrpc"].measure(gold, predicted, STARTS, ("equivalent", "not"))
     assert swapped["f1"] == 0.8
-
-
-# --- Regression
 
 
 @pytest.fixture
@@ -101,9 +92,6 @@ def test_a_regression_learns_numbers_by_the_mean_squared_error(numbers: tuple[En
     wanted = torch.tensor([example.gold[0] for example in data.train.examples[:5]])
     assert mean_loss(model, batch).item() == pytest.approx(mse_loss(found.double(), wanted).item(), rel=1e-5)
     assert data.labels == ("number",)
-
-
-# --- Refusals
 
 
 def refused(folder: Path, code: int = 3, **settings: Any) -> str:

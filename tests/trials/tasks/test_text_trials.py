@@ -83,9 +83,6 @@ def test_the_tasks_first_metric_selects_unless_another_is_asked_for(make_trial: 
         assert [r.score for r in found] == [r.metrics[score] for r in found]
 
 
-# --- Subsets
-
-
 @given(st.lists(st.integers(0, 3), min_size=2, max_size=40), st.integers(0, 99), st.data())
 def test_a_smaller_stratified_subset_begins_a_larger_one(classes: list[int], seed: int, data: st.DataObject) -> None:
     sizes = st.integers(1, len(classes))

@@ -47,9 +47,6 @@ def spec_of(make_trial: TrialMaker, family: str = "bert", **changes: Any) -> Tri
     return make_trial(family, train_size=22, optim=optim | changes.pop("optim", {}), **{"dropout": 0.0, **changes})
 
 
-# --- The steps
-
-
 SETTINGS: list[dict[str, Any]] = [{"head_lr": 1e-2, "layer_decay": 0.5}, {"max_grad_norm": None}]
 
 
@@ -103,16 +100,10 @@ def test_a_loss_that_is_not_finite_is_found_in_replays_too(make_trial: TrialMake
         FreezeSchedule(spec, training).train_to(20)
 
 
-# --- When what is recorded
-
-
 def batches(*lengths: int, n: int = 2) -> Iterator[Batch]:
     for i, length in enumerate(lengths):
         numbers = torch.full((n, length), i)
         yield Batch(numbers, numbers, numbers, None, None)
-
-
-# --- What only a GPU can show
 
 
 @needs_gpu

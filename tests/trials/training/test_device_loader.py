@@ -45,9 +45,6 @@ def equal(one: Batch, other: Batch) -> bool:
     return all(a.dtype == b.dtype and torch.equal(a, b) for a, b in pairs) and one.square == other.square
 
 
-# --- Batches
-
-
 @given(lengths=LENGTHS, types=st.booleans(), states=st.booleans(), order=st.randoms(use_true_random=False))
 def test_rows_on_the_device_are_the_batches_of_collate(
     lengths: list[int], types: bool, states: bool, order: Any
@@ -101,8 +98,6 @@ def test_a_length_is_rounded_up_but_never_beyond_the_longest_example(
     assert all(torch.equal(a[:, : lengths[0]], b) for a, b in zip(one.tensors, collate(examples[:1], 9, CPU).tensors))  # noqa: B905
 
 
-# --- Square masks
-
 SQUARE = [family for family in MODEL_FAMILIES if MODEL_FAMILIES[family].square_mask]
 
 IDS = torch.tensor([[2, 7, 9, 11, 12, 3], [2, 8, 3, 0, 0, 0], [2, 3, 0, 0, 0, 0]])
@@ -127,9 +122,6 @@ def test_a_square_mask_gives_the_logits_of_a_flat_one(
         shown = mask.bool() if head == "tokens" else slice(None)
         assert square.inputs["attention_mask"].shape == (len(mask), 1, 6, 6)
         torch.testing.assert_close(square.logits(model)[shown], flat.logits(model)[shown], atol=1e-6, rtol=1e-5)
-
-
-# --- What only a GPU can show
 
 
 @needs_gpu

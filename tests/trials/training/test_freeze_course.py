@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.examples import each
-from tests.trials.conftest import TrialMaker, model_inside
-from trials.models.load import LoadedModel, load_model
+from tests.trials.conftest import TrialMaker, load_tiny, model_inside
+from trials.models.load import LoadedModel
 from trials.run import run_trial
 from trials.spec import FreezeSpec, TrialSpec
 
@@ -18,13 +18,9 @@ CPU = torch.device("cpu")
 LEVEL: dict[str, Any] = {"lr": 1e-2, "schedule": "constant"}
 
 
-def pretrained(spec: TrialSpec) -> LoadedModel:
-    return load_model(spec.model, head="tokens", n_outputs=4, dropout=None, init=torch.Generator())
-
-
 def moved(spec: TrialSpec, now: LoadedModel) -> dict[str, bool]:
     """Whether all tensors of each part of the encoder are other ones than in the folder; a part is one or the other."""
-    before = pretrained(spec)
+    before = load_tiny(spec)
     parts = {f"layer {i}": pair for i, pair in enumerate(zip(before.parts.encoder_layers, now.parts.encoder_layers))}  # noqa: B905
     found = {}
     for name, (old, new) in {**parts, "embeddings": (before.parts.embeddings, now.parts.embeddings)}.items():

@@ -42,9 +42,6 @@ def export_tables(*words: object) -> Result:
     return command("tables", *words, group="export")
 
 
-# --- verify
-
-
 def test_each_finding_is_a_line_and_the_exit_code_is_1(store: ResultStore) -> None:
     name = spoil(store.storage, "tags")
     done = command("verify", "--store", store.address)
@@ -63,9 +60,6 @@ def test_where_there_is_no_store_the_exit_code_is_3(words: list[str], tmp_path: 
     assert (done.exit_code, done.stdout) == (3, "")
     assert "no store there" in done.stderr
     assert list(tmp_path.iterdir()) == []
-
-
-# --- export
 
 
 def exported(store: Path, folder: Path, suffix: str) -> Path:
