@@ -8,10 +8,9 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -36,8 +35,7 @@ Row = dict[str, Any]
 Tables = dict[str, dict[tuple[Any, ...], str]]
 
 
-@dataclass(frozen=True)
-class Difference:
+class Difference(NamedTuple):
     """Rows of all tables that are not as they should be."""
 
     missing: int
@@ -48,10 +46,8 @@ class Difference:
 
     def problems(self) -> list[str]:
         """What differs, with examples; empty if nothing does."""
-        counted = (self.missing, self.surplus, self.different, self.duplicate)
-        if not any(counted):
-            return []
-        return ["rows: {} missing, {} surplus, {} different, {} twice".format(*counted), *self.examples]
+        counts = "rows: {} missing, {} surplus, {} different, {} twice".format(*self)
+        return [counts, *self.examples] if any(self[:4]) else []
 
 
 def read_rows(store: ResultStore) -> dict[str, list[Row]]:
@@ -79,9 +75,7 @@ def _text(row: Row) -> str:
 def duplicates(rows: dict[str, list[Row]]) -> int:
     """Rows beyond the first of their key."""
     return sum(
-        n - 1
-        for name, found in rows.items()
-        for n in Counter(tuple(row[key] for key in KEYS[name]) for row in found).values()
+        len(found) - len({tuple(row[key] for key in KEYS[name]) for row in found}) for name, found in rows.items()
     )
 
 

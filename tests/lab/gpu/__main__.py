@@ -48,7 +48,7 @@ def main(argv: list[str] | None = None) -> int:
         parser.error("--out is needed")
     if args.carry is not None:
         return _carry(args)
-    missing = [name for name in NEEDED if not _is_there(name)]
+    missing = [name for name in NEEDED if find_spec(name) is None]
     if missing:
         sys.stderr.write(
             f"missing: {', '.join(missing)}. On a machine with a package index: python -m tests.lab.gpu --carry DIR "
@@ -71,7 +71,8 @@ def main(argv: list[str] | None = None) -> int:
 
 def exit_code(parts: Mapping[str, Mapping[str, Any]]) -> int:
     """0 if every part was done and every claim but goals holds; what was skipped or cut has not been shown."""
-    return int(any(part["status"] != "done" or _is_broken(part) for part in parts.values()))
+    broken = (not check["holds"] and not check["is_goal"] for part in parts.values() for check in part["checks"])
+    return int(any(part["status"] != "done" for part in parts.values()) or any(broken))
 
 
 def _carry(args: argparse.Namespace) -> int:
@@ -92,17 +93,6 @@ def _carry(args: argparse.Namespace) -> int:
     only = [word for part in args.only or () for word in ("--only", part)]
     with tempfile.TemporaryDirectory(prefix="permafrost-bare-") as work:
         return rehearse_bare(args.carry, Path(work), [*only, "--out", str(args.out.resolve())])
-
-
-def _is_there(name: str) -> bool:
-    try:
-        return find_spec(name) is not None
-    except ModuleNotFoundError:
-        return False
-
-
-def _is_broken(part: Mapping[str, Any]) -> bool:
-    return any(not check["holds"] and not check["is_goal"] for check in part["checks"])
 
 
 if __name__ == "__main__":

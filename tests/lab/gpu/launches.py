@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -64,7 +64,9 @@ def launch(
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
     ) as process:  # fmt: skip
         assert process.stdout is not None
-        too_late = _later(seconds, end_late)
+        too_late = threading.Timer(seconds, end_late)
+        too_late.daemon = True
+        too_late.start()
         try:
             for line in process.stdout:
                 found.said.append(line.rstrip("\n"))
@@ -102,13 +104,6 @@ def variables_for(work: Path, stand_ins: Sequence[Path] = ()) -> dict[str, str]:
     before = filter(None, [os.environ.get("PYTHONPATH")])
     path = os.pathsep.join([*map(str, stand_ins), str(ROOT), *before])
     return {"PYTHONPATH": path, "PERMAFROST_CACHE": str(work / "cache"), "NO_COLOR": "1", "COLUMNS": "160"}
-
-
-def _later(seconds: float, act: Callable[[], None]) -> threading.Timer:
-    timer = threading.Timer(seconds, act)
-    timer.daemon = True
-    timer.start()
-    return timer
 
 
 def _end(process: subprocess.Popen[str]) -> None:
