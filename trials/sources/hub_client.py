@@ -96,6 +96,13 @@ def is_commit(revision: str | None) -> bool:
     return revision is not None and COMMIT.fullmatch(revision) is not None
 
 
+def inexact_revision(what: str, revision: str | None) -> tuple[str, str] | None:
+    """What may have another version tomorrow, with its revision, and which version it has now; None of a commit."""
+    if is_commit(revision):
+        return None
+    return (f"{what}@{revision}", "commit") if revision else (what, "newest commit")
+
+
 def is_repo_name(name: str) -> bool:
     """Whether a repository of the hub can have this name."""
     is_allowed = _REPO.fullmatch(name) and ".." not in name and "--" not in name and not name.endswith(".git")

@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
-from trials.errors import DataError, ModelError, quote
+from trials.errors import ConfigError, DataError, ModelError, quote
 from trials.plugins.registry import Registry
 from trials.spec import Frozen
 
@@ -91,6 +91,17 @@ def name_on_page(address: str, kind: str = "") -> str:
     page = rf"https?://(?:www\.)?(?:huggingface\.co|hf\.co)/{kind}(?!datasets/|spaces/)([^/?#]+(?:/[^/?#]+)?)"
     found = re.match(page + r"(?:/(?:tree|blob|resolve)/([^/?#]+))?", address)
     return address if found is None else found[1] + (f"@{found[2]}" if found[2] else "")
+
+
+def name_and_version(word: str, rest: str, form: str) -> tuple[str, str | None]:
+    """The parts of NAME or NAME@VERSION; `rest` is the word without the source in front, `form` how it is written.
+    Raises ConfigError: one part is empty.
+    """
+    name, separator, version = rest.partition("@")
+    if not name or (separator and not version):
+        lacks = "version" if name else "name"
+        raise ConfigError(f"{word!r} lacks its {lacks}. Write {form} for another one than the newest.")
+    return name, version or None
 
 
 def is_path(name: str) -> bool:

@@ -9,7 +9,7 @@ from pydantic import Field, field_validator, model_validator
 from trials.corpora.corpus import CORPUS_FORMATS, SPLITS, fingerprint
 from trials.corpora.layout import layout_by_name, layout_of
 from trials.corpora.split_names import Splits
-from trials.errors import ConfigError, DataError, unknown_name
+from trials.errors import DataError, unknown_name
 from trials.plugins.registry import Registry
 from trials.sources.cache import FetchedCorpus
 from trials.sources.source import FileSource, Sourced
@@ -17,6 +17,7 @@ from trials.spec import Columns, DataSpec, Files, First, Folds, HeldOut, Scheme
 from trials.starter import BUNDLED_TREEBANKS
 
 CORPUS_SOURCES: Registry[FileSource[DataDraft, Located]] = Registry("source of corpora")
+CORPUS_FORM = "ud:NAME or hub:OWNER/NAME[/CONFIG], then @RELEASE or @REVISION"  # of a name with its version
 HELD_OUT = 0.1  # share of train that serves as dev if one file is all there is
 WAYS = ("bundled", "folder", "train", "ud", "hub")  # the keys of which one says where it comes from
 
@@ -212,17 +213,6 @@ def named_corpus(name: str) -> DataDraft:
         ConfigError: after `ud:` or `hub:` there is no name, after `@` no version, or a sample is misspelt.
     """
     return DataDraft.model_validate(DataDraft.keys_of(name))
-
-
-def name_and_version(word: str, rest: str) -> tuple[str, str | None]:
-    """The parts of NAME or NAME@VERSION; `rest` is without the source in front. Raises ConfigError: one is empty."""
-    name, separator, version = rest.partition("@")
-    if not name or (separator and not version):
-        raise ConfigError(
-            f"{word!r} lacks its {'version' if name else 'name'}. Write ud:NAME or hub:OWNER/NAME[/CONFIG], "
-            "then @RELEASE or @REVISION for another one than the newest."
-        )
-    return name, version or None
 
 
 def locate_splits(fetched: FetchedCorpus, draft: DataDraft, way_out: str) -> Located:

@@ -35,12 +35,12 @@ from trials.sources.hub_client import (
     cached_snapshots,
     explain,
     explain_hub_errors,
-    is_commit,
+    inexact_revision,
     is_repo_name,
     look_up,
 )
-from trials.sources.places.corpus_draft import CORPUS_SOURCES, DataDraft, Located, locate_splits, name_and_version
-from trials.sources.source import FileSource, Keys
+from trials.sources.places.corpus_draft import CORPUS_FORM, CORPUS_SOURCES, DataDraft, Located, locate_splits
+from trials.sources.source import FileSource, Keys, name_and_version
 
 Convert = Callable[[Any], Any]
 
@@ -289,16 +289,14 @@ def _means(word: str) -> Keys | None:
 
 
 def _keys(word: str, rest: str) -> Keys:
-    name, version = name_and_version(word, rest)
+    name, version = name_and_version(word, rest, CORPUS_FORM)
     owner, _, within = name.partition("/")
     repository, _, config = within.partition("/")
     return {"hub": f"{owner}/{repository}" if repository else owner, "config": config or None, "revision": version}
 
 
 def _inexact(draft: DataDraft) -> tuple[str, str] | None:
-    version = f"@{draft.revision}" if draft.revision else ""
-    dataset = f"dataset {_name(str(draft.hub), draft.config)}{version}"
-    return None if is_commit(draft.revision) else (dataset, "commit" if version else "newest commit")
+    return inexact_revision(f"dataset {_name(str(draft.hub), draft.config)}", draft.revision)
 
 
 CORPUS_SOURCES.register("hub")(FileSource(_locate, _means, _keys, _inexact, rank=3))

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection
 from pathlib import Path
 
-from trials.errors import ConfigError, ModelError
+from trials.errors import ModelError
 from trials.models.model_files import INDEX, PICKLE, TOKENIZER_FILES, WEIGHTS, is_shard
 from trials.outside.plain_files import digest_of, read_json
 from trials.sources.cache import download_ban
@@ -18,12 +18,12 @@ from trials.sources.hub_client import (
     bar_class,
     cached_snapshots,
     explain_hub_errors,
-    is_commit,
+    inexact_revision,
     is_repo_name,
     look_up,
 )
 from trials.sources.places.model_draft import MODEL_SOURCES, LocatedModel, ModelDraft, model_shape
-from trials.sources.source import FileSource, Keys
+from trials.sources.source import FileSource, Keys, name_and_version
 
 CONFIG = "config.json"
 _TOKENIZER_FILES = (
@@ -155,20 +155,11 @@ def _means(word: str) -> Keys | None:
 
 
 def _keys(word: str, rest: str) -> Keys:
-    repository, separator, revision = rest.partition("@")
-    if not repository or (separator and not revision):
-        raise ConfigError(
-            f"{word!r} lacks its {'revision' if repository else 'name'}. Write hub:OWNER/NAME, then @REVISION for "
-            "another one than the newest."
-        )
-    return {"hub": repository, "revision": revision or None}
+    return dict(zip(("hub", "revision"), name_and_version(word, rest, "hub:OWNER/NAME, then @REVISION"), strict=True))
 
 
 def _inexact(draft: ModelDraft) -> tuple[str, str] | None:
-    version = f"@{draft.revision}" if draft.revision else ""
-    return (
-        None if is_commit(draft.revision) else (f"model {draft.hub}{version}", "commit" if version else "newest commit")
-    )
+    return inexact_revision(f"model {draft.hub}", draft.revision)
 
 
 MODEL_SOURCES.register("hub")(FileSource(_locate, _means, _keys, _inexact, rank=1))

@@ -21,8 +21,8 @@ from trials.sources.cache import (
     write_manifest,
 )
 from trials.sources.download import LARGEST_FILE, Remote, download, get_json, safe_address
-from trials.sources.places.corpus_draft import CORPUS_SOURCES, DataDraft, Located, locate_splits, name_and_version
-from trials.sources.source import FileSource, Keys
+from trials.sources.places.corpus_draft import CORPUS_FORM, CORPUS_SOURCES, DataDraft, Located, locate_splits
+from trials.sources.source import FileSource, Keys, name_and_version
 from trials.starter import BUNDLED_TREEBANKS
 
 API = "https://api.github.com"
@@ -171,7 +171,7 @@ def _means(word: str) -> Keys | None:
 
 
 def _keys(word: str, rest: str) -> Keys:
-    return dict(zip(("ud", "release"), name_and_version(word, rest), strict=True))
+    return dict(zip(("ud", "release"), name_and_version(word, rest, CORPUS_FORM), strict=True))
 
 
 def _inexact(draft: DataDraft) -> tuple[str, str] | None:
