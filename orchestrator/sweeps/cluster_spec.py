@@ -60,7 +60,7 @@ def slots_of(cluster: ClusterSpec, resources: Resources, share: float) -> int:
         return 1
     room = max(1, cores_here(cluster) // resources.cpus)
     if share:
-        room = min(room, max(1, int(1 / share + 1e-9) * len(gpus_here(cluster))))  # 1 / (1 / 49) is a little below 49
+        room = min(room, max(1, int(1 / share + 1e-9) * len(gpus_here(cluster))))  # 1 / (1 / 93) is below 93
     if cluster.concurrency is None:
         return room
     # A cluster may be asked for more trials than it has room for: its autoscaler adds nodes for those that wait.
