@@ -123,11 +123,11 @@ def is_out_of_memory(error: BaseException) -> bool:
         return True
     if not isinstance(error, PermafrostError) and any(word in str(error).lower() for word in _NO_MEMORY):
         return True
-    before = _before(error)
+    before = _cause(error)
     return before is not None and is_out_of_memory(before)
 
 
-def _before(error: BaseException) -> BaseException | None:
+def _cause(error: BaseException) -> BaseException | None:
     """What an error was raised because of, or while it was handled."""
     return error.__cause__ or (None if error.__suppress_context__ else error.__context__)
 
@@ -151,7 +151,7 @@ def is_device_broken(error: BaseException) -> bool:
     """
     if type(error).__name__ == "AcceleratorError" or any(word in str(error).lower() for word in _CUDA_SAYS):
         return not isinstance(error, PermafrostError)
-    before = _before(error)
+    before = _cause(error)
     return before is not None and is_device_broken(before)
 
 
@@ -168,7 +168,7 @@ class RecordingError(RuntimeError):
 
 def is_recording_failed(error: BaseException) -> bool:
     """Whether an error is a RecordingError, was raised from one, or while one was handled."""
-    before = _before(error)
+    before = _cause(error)
     return isinstance(error, RecordingError) or (before is not None and is_recording_failed(before))
 
 

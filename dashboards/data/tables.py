@@ -114,7 +114,7 @@ def _column(frame: pd.DataFrame, n: int, cells: list[str]) -> _Column:
     longest_word = max((len(word) for cell in cells for word in cell.split()), default=0) if longest > _TEXT else 0
     chars = max(width, longest_word, *map(len, head))
     form = "r" if is_number else "p" if longest > _TEXT else "l"
-    return _Column(list(map(latex, head)), list(map(_in_latex, cells)), form, chars)
+    return _Column(list(map(latex, head)), list(map(_latex_cell, cells)), form, chars)
 
 
 def _chars(cell: str) -> float:
@@ -126,7 +126,7 @@ def _short(cell: FreezeName) -> str:
     return cell.removesuffix(" + embeddings") if cell.squares else str(cell)
 
 
-def _in_latex(cell: str) -> str:
+def _latex_cell(cell: str) -> str:
     if isinstance(cell, FreezeName) and cell.squares:
         return f"{_draw_squares(cell.squares.replace(' ', '~'))}~{latex(_short(cell))}"
     return _draw_squares(latex(cell))
@@ -215,11 +215,11 @@ def _cell(value: object) -> object:
 def as_markdown(frame: pd.DataFrame) -> str:
     """A Markdown table with all columns of a frame, whatever these are, under their names."""
     head = [markdown(str(name)) for name in frame.columns]
-    lines = [head, ["---"] * len(head), *(map(_in_markdown, row) for row in rows_of(frame))]
+    lines = [head, ["---"] * len(head), *(map(_markdown_cell, row) for row in rows_of(frame))]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def _in_markdown(word: str) -> str:
+def _markdown_cell(word: str) -> str:
     return " ".join(filter(None, [word.squares if isinstance(word, FreezeName) else "", markdown(word)]))
 
 

@@ -70,10 +70,10 @@ def paper_files(selection: Selection, key: str, title: str, source: str) -> Iter
         "points and paired by seed, with an interval each end of which holds with chance 95 %; saved: "
         f"{cost} in %. {STRIPS}"
     )
-    yield f"{name}.tex", as_latex(_in_words(table), caption=caption, label=f"tab:{key}-paper", source=source).encode()
+    yield f"{name}.tex", as_latex(_text_table(table), caption=caption, label=f"tab:{key}-paper", source=source).encode()
 
 
-def _in_words(table: pd.DataFrame) -> pd.DataFrame:
+def _text_table(table: pd.DataFrame) -> pd.DataFrame:
     """The table as text, with the score and its deviation in one cell, and the loss and its interval in another."""
     score, deviation = (table.iloc[:, table.columns.get_loc("sd (points)") + offset] for offset in (-1, 0))
     ends = zip(table["loss (points)"], table["from (points)"], table["to (points)"], strict=True)

@@ -77,7 +77,7 @@ def draw_strip(info: Strip, look: Look) -> Figure:
     x = _axis_of(settings, _PHONE if look.narrow else _ROOM[columns])
     is_map = len(info.dots) > MAX_DOTS
     by_size = {size: table[table["train_size"] == size] for size in sizes}
-    ends = {size: None if is_map else _near_baseline(cells, info.tolerance) for size, cells in by_size.items()}
+    ends = {size: None if is_map else _zoom_ends(cells, info.tolerance) for size, cells in by_size.items()}
     title = f"{info.cells.value_name} (%)"
     ys = [axis(title, **_autorange(ends[size])) for size in sizes]
     titles = [f"{size:,} for training, {_n_each(cells)}" for size, cells in by_size.items()]
@@ -125,7 +125,7 @@ def _autorange(ends: tuple[float, float] | None) -> dict[str, Any]:
     return {} if ends is None else {"autorangeoptions": {"minallowed": ends[0], "maxallowed": ends[1]}}
 
 
-def _near_baseline(cells: pd.DataFrame, tolerance: float) -> tuple[float, float] | None:
+def _zoom_ends(cells: pd.DataFrame, tolerance: float) -> tuple[float, float] | None:
     """The ends of the axis of one train size, in percent; None where every setting is near its baseline."""
     loss = _losses(cells)
     near = cells[~(loss > _TOLERANCES * max(tolerance, _LEAST_TOLERANCE))]

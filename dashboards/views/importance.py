@@ -82,7 +82,7 @@ def draw_importance(info: list[Panel], look: Look) -> Figure:
     data = []
     for n, (panel, names) in enumerate(zip(shown, rows, strict=True)):
         data += _bars(panel.found.table, names, axis_name(n), look)
-    notes_of_panels = dict.fromkeys(_left_out(panel) for panel in shown)
+    notes_of_panels = dict.fromkeys(_left_out_note(panel) for panel in shown)
     return with_note({"data": data, "layout": drawn}, look, *notes_of_panels)
 
 
@@ -112,15 +112,17 @@ def _bars(table: pd.DataFrame, names: list[str], at: str, look: Look) -> list[di
     return [bars, labels]
 
 
-def _left_out(panel: Panel) -> str:
+def _left_out_note(panel: Panel) -> str:
     """Which settings the others determine, and which trials are left out."""
-    fixed = [f"{panel.labels[key]} ({_why(panel, why)})" for key, why in panel.found.dropped.items() if "fixed" in why]
+    fixed = [
+        f"{panel.labels[key]} ({_reason(panel, why)})" for key, why in panel.found.dropped.items() if "fixed" in why
+    ]
     return " ".join(
         filter(None, [f"Left out: {', '.join(fixed)}." if fixed else "", f"{panel.note}." if panel.note else ""])
     )
 
 
-def _why(panel: Panel, why: str) -> str:
+def _reason(panel: Panel, why: str) -> str:
     keys = sorted(panel.labels, key=len, reverse=True)
     return next((why.replace(key, panel.labels[key]) for key in keys if why == f"fixed by {key}"), why)
 
@@ -152,7 +154,7 @@ def _rows(panel: Panel) -> pd.DataFrame:
             "trials of": panel.title,
             "setting": panel.labels[key],
             "trials": panel.found.n,
-            "note": f"left out: {_why(panel, why)}",
+            "note": f"left out: {_reason(panel, why)}",
         }
         for key, why in panel.found.dropped.items()
     ]

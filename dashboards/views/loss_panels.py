@@ -279,7 +279,7 @@ class PanelDrawing:
 
         def placed() -> list[str]:
             order, lines = sorted(range(len(marks)), key=rank.__getitem__), self._lines(marks)
-            return label_places(self._at(marks), texts, (0, width, 0, height), order, lines)
+            return label_places(self._pixels(marks), texts, (0, width, 0, height), order, lines)
 
         sides = placed()
         bare = [n for n, (side, beyond) in enumerate(zip(sides, marks["beyond"], strict=True)) if beyond and not side]
@@ -290,7 +290,7 @@ class PanelDrawing:
         sides = placed()
         return texts, [side or ("bottom left" if n in bare else "") for n, side in enumerate(sides)]
 
-    def _at(self, marks: pd.DataFrame) -> list[tuple[float, float]]:
+    def _pixels(self, marks: pd.DataFrame) -> list[tuple[float, float]]:
         """The place of each mark in pixels from the panel's corner below."""
         (first, last), (low, high), (width, height) = self.across, self.ends, self.room
         x = width * (marks["x"] - first) / (last - first)
@@ -301,7 +301,7 @@ class PanelDrawing:
         """The intervals and the mark of the baseline."""
         (first, last), (low, high), (width, height) = self.across, self.ends, self.room
         bars = []
-        for (x, _), row in zip(self._at(marks), marks.itertuples(), strict=True):
+        for (x, _), row in zip(self._pixels(marks), marks.itertuples(), strict=True):
             if row.beyond == 0 and np.isfinite(row.low) and np.isfinite(row.high):
                 ends = (height * (end - low) / (high - low) for end in (row.low, row.high))
                 bars.append((x - 4, x + 4, *ends))
@@ -322,7 +322,7 @@ class PanelDrawing:
     def _led_label(self, n: int) -> dict[str, Any]:
         """A label at the end of a line from the mark, at the place where it covers least."""
         marks = self.marks
-        points, row, (width, height) = self._at(marks), marks.iloc[n], self.room
+        points, row, (width, height) = self._pixels(marks), marks.iloc[n], self.room
         taken = [(x - 8, x + 8, y - 8, y + 8) for x, y in points] + self._lines(marks)
         half = label_width(row["label"]) / 2
 

@@ -98,7 +98,7 @@ def _label(row: Any, look: Look, *, several: bool) -> str:
     return label.replace(f" {name(frozen)}", "") if look.narrow and frozen.squares else label
 
 
-def _at(rows: pd.DataFrame, shown: Sequence[str]) -> list[float | None]:
+def _positions(rows: pd.DataFrame, shown: Sequence[str]) -> list[float | None]:
     place = np.array([shown.index(cost) for cost in rows["cost"]], dtype=np.float64)
     return numbers(rows["row"].to_numpy() + _STEP * (place - (len(shown) - 1) / 2))
 
@@ -111,7 +111,7 @@ def _markers(cost: str, table: pd.DataFrame, shown: Sequence[str], look: Look) -
         "mode": "markers",
         "name": COSTS[cost],
         "x": numbers(rows["saved"], 100, 2),
-        "y": _at(rows, shown),
+        "y": _positions(rows, shown),
         "error_x": interval_bars(rows.rename(columns={"saved": "mean"}), look.muted, scale=100),
         "marker": {"symbol": symbol, "size": 10, "color": colour, "line": {"width": 1, "color": look.text}},
         "customdata": [[_basis(row)] for row in rows.itertuples()],
@@ -131,7 +131,7 @@ def _reasons(rows: pd.DataFrame, shown: Sequence[str], look: Look) -> dict[str, 
         "name": "not available",
         "showlegend": False,
         "x": [0.0] * len(rows),
-        "y": _at(rows, shown),
+        "y": _positions(rows, shown),
         "text": [f" {COSTS[row.cost]}: {name(row.note)}" for row in rows.itertuples()],
         "textposition": "middle right",
         "textfont": {"size": 11, "color": look.muted},

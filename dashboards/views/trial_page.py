@@ -133,7 +133,7 @@ def _evaluations(epochs: pd.DataFrame) -> pd.DataFrame:
 
 
 def _costs(row: Any) -> pd.DataFrame:
-    costs = {column.label: _in_unit(row.get(name), column.unit) for name, column in COSTS.items()}
+    costs = {column.label: _scale(row.get(name), column.unit) for name, column in COSTS.items()}
     quantities = costs | {label: row.get(name) for name, label in _OTHERS.items()}
     values = {label: value for label, value in quantities.items() if value is not None and not pd.isna(value)}
     return pd.DataFrame(
@@ -142,7 +142,7 @@ def _costs(row: Any) -> pd.DataFrame:
     )
 
 
-def _in_unit(value: Any, unit: float) -> Any:
+def _scale(value: Any, unit: float) -> Any:
     return value if value is None or unit == 1 else value / unit
 
 

@@ -74,7 +74,7 @@ def sorted_rows(rows: pd.DataFrame, model: Sequence[Sort]) -> pd.DataFrame:
     keys = [(sort.col_id, sort.sort == "asc") for sort in model if sort.col_id in rows]
     if not keys:
         return rows
-    return rows.sort_values([name for name, _ in keys], ascending=[up for _, up in keys], kind="stable", key=_in_order)
+    return rows.sort_values([name for name, _ in keys], ascending=[up for _, up in keys], kind="stable", key=_sort_keys)
 
 
 def found_rows(rows: pd.DataFrame, words: str) -> pd.DataFrame:
@@ -105,7 +105,7 @@ def grouped_rows(rows: pd.DataFrame) -> pd.DataFrame:
     return first.assign(**first[text].where(agree, ""), **means, trial_id=counts)
 
 
-def _in_order(values: pd.Series) -> pd.Series:
+def _sort_keys(values: pd.Series) -> pd.Series:
     """Sort keys: numbers if all values are numbers, even those written as text (such as seeds); else text."""
     numbers = pd.to_numeric(values, errors="coerce")
     return numbers if numbers.notna().sum() == values.notna().sum() else values.astype(str)

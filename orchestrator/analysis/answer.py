@@ -192,26 +192,26 @@ class Answer:
     @property
     def n_seeds(self) -> int:
         """Pairs of runs that the loss rests on."""
-        return int(self._rests_on["n_pairs"].max())
+        return int(self._basis_rows["n_pairs"].max())
 
     @property
     def n_sentences(self) -> int | None:
         """Dev sentences that the loss rests on; None where only scores were recorded."""
-        return self._most("n_sentences")
+        return self._largest("n_sentences")
 
     @property
     def n_documents(self) -> int | None:
         """Documents that these sentences are from; None where the corpus does not tell them."""
-        return self._most("n_documents")
+        return self._largest("n_documents")
 
     @property
-    def _rests_on(self) -> pd.DataFrame:
+    def _basis_rows(self) -> pd.DataFrame:
         """The row of the recommended setting, or all."""
         table, chosen = self.decided_by.table, self.decided_by.choice
         return table if chosen is None else table[table["cell"] == chosen["cell"]]
 
-    def _most(self, name: str) -> int | None:
-        counts = self._rests_on[name]
+    def _largest(self, name: str) -> int | None:
+        counts = self._basis_rows[name]
         return None if counts.isna().all() else int(counts.max())
 
     @property

@@ -105,14 +105,14 @@ def curve_lines(answer: Answer, columns: int = 100) -> list[str]:
         label = strip_and_word(freeze, answer.n_layers)
         chance = "" if row["chance"] is None else _percent(row["chance"])
         cells.append((label, str(row["n_pairs"]), _loss(row), _savings(row, answer.cost), chance))
-    text = _in_columns(cells, (0, 1, 2, 4, 3) if open_ones else (0, 1, 2, 3))
+    text = _align(cells, (0, 1, 2, 4, 3) if open_ones else (0, 1, 2, 3))
     beside, table, losses = text, list[str](), [Loss(row["loss"], row["low"], row["high"]) for row in rows]
     if (room := columns - len(text[0]) - 2) < LEAST_WIDTH:  # the plot stands below the table, and the chance beside it
-        beside, text = _in_columns(cells, (0, 4) if open_ones else (0,)), _in_columns(cells, (0, 1, 2, 3))
+        beside, text = _align(cells, (0, 4) if open_ones else (0,)), _align(cells, (0, 1, 2, 3))
         words = [(label.lstrip(f"{FROZEN}{TRAINED} "), *rest) for label, *rest in cells]  # strips stand beside the plot
         brief = [(word, n, loss, saves.partition(",")[0]) for word, n, loss, saves, _ in words]
         for narrower in (words, brief):
-            text = text if len(text[0]) <= columns else _in_columns(narrower, (0, 1, 2, 3))
+            text = text if len(text[0]) <= columns else _align(narrower, (0, 1, 2, 3))
         table, room = [line.rstrip() for line in text], columns - len(beside[0]) - 2
     drawn = ["loss in points", *plot(losses, answer.tolerance, min(max(room, LEAST_WIDTH), WIDTH))]
     below = [
@@ -127,7 +127,7 @@ def curve_lines(answer: Answer, columns: int = 100) -> list[str]:
     ]
 
 
-def _in_columns(cells: Sequence[Sequence[str]], which: Sequence[int]) -> list[str]:
+def _align(cells: Sequence[Sequence[str]], which: Sequence[int]) -> list[str]:
     """Lines of equal length with these columns of the cells."""
     widths = [max(len(line[column]) for line in cells) for column in which]
     return ["  ".join(line[column].ljust(width) for column, width in zip(which, widths, strict=True)) for line in cells]

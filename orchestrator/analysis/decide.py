@@ -372,10 +372,10 @@ def _why_barred(row: Mapping[str, Any], limit: float, error: float) -> str:
     """Why the collapses of a setting (one at least) rule out recommending it; empty if they do not."""
     if row["excess_p"] <= error:
         return "it collapses more often than the baseline"
-    return "" if _over_all_runs(row) <= limit + ROUNDING else "its mean over all runs is not within the tolerance"
+    return "" if _loss_over_all_runs(row) <= limit + ROUNDING else "its mean over all runs is not within the tolerance"
 
 
-def _over_all_runs(row: Mapping[str, Any]) -> float:
+def _loss_over_all_runs(row: Mapping[str, Any]) -> float:
     """The loss over all runs, collapsed ones included, that the tolerance is compared with, in points.
 
     If the baseline collapses as often, the recipe is to blame, so the mean is enough; otherwise it is the upper end.
@@ -387,7 +387,7 @@ def _over_all_runs(row: Mapping[str, Any]) -> float:
 def _tolerance_needed(table: pd.DataFrame) -> pd.Series:
     """The smallest tolerance that each setting meets, both without its collapsed runs and with them; at least 0."""
     rows = table[["high", *_BARS]].to_dict("records")
-    over_all_runs = [_over_all_runs(row) if row["collapsed"] else -np.inf for row in rows]
+    over_all_runs = [_loss_over_all_runs(row) if row["collapsed"] else -np.inf for row in rows]
     return pd.Series(np.maximum(np.maximum(numbers(table, "high"), over_all_runs), 0.0), index=table.index)
 
 
@@ -465,9 +465,9 @@ def _decide(frame: pd.DataFrame, plan: DecisionPlan, budget: Mapping[str, float]
     # whose saving is not measured yet counts too, or the other intervals would widen on the day that it is measured
     # (`test_a_saving_too_small_is_not_worth_having_and_does_not_widen_the_intervals_of_the_others`).
     family = worth | table["saved"].isna().to_numpy(dtype=bool)
-    intervals = _intervals(by_setting, looks, plan.error, family, family & _vary_alike(frame, table))
+    intervals = _intervals(by_setting, looks, plan.error, family, family & _shares_variance(frame, table))
     done = frame[frame["state"] == COMPLETED] if "state" in frame.columns else frame
-    changing, broken = freeze_changes_by(done, "cell"), _broken(frame)
+    changing, broken = freeze_changes_by(done, "cell"), _n_broken(frame)
     table = table.assign(
         **_interval_columns(by_setting, intervals, looks, baseline, _possible(frame, value, baseline)),
         worth_having=worth,
@@ -521,7 +521,7 @@ def _intervals(by_setting: Losses, looks: PlannedLooks, error: float, family: Bo
     return joint_intervals(by_setting.values, looks, error, n_run=n_run, family=family, pooled=pooled, sizes=sizes)
 
 
-def _vary_alike(frame: pd.DataFrame, table: pd.DataFrame) -> Bools:
+def _shares_variance(frame: pd.DataFrame, table: pd.DataFrame) -> Bools:
     """Which settings may share their variance over seeds: those of one encoder, except the embeddings alone.
 
     In our trials their losses have 0.43 times (0.33 to 0.57) the standard deviation of the other settings.
@@ -666,7 +666,7 @@ def _is_above_zero(gains: Floats, sentences: pd.Series | None) -> bool:
     return bool(loss.mean < 0) if loss.high is None else loss.high < 0
 
 
-def _broken(frame: pd.DataFrame) -> Mapping[str, int]:
+def _n_broken(frame: pd.DataFrame) -> Mapping[str, int]:
     """Number of trials by cell that diverged, ran out of memory or failed; the remaining runs are a lucky selection."""
     if "state" not in frame.columns:
         return {}

@@ -60,7 +60,7 @@ def _word(freeze: FreezeSpec, n_layers: int) -> str:
     if n_layers and freeze.depth == n_layers:
         return ALL  # `first 6` and `last 6` of six layers freeze the same
     if freeze.layers and (freeze.strategy == LAYERS or freeze.chooser):
-        return escape_line(_counted(freeze.layers) + freeze.chooser)
+        return escape_line(_layer_list(freeze.layers) + freeze.chooser)
     return escape_line(freeze.word)
 
 
@@ -85,7 +85,7 @@ def strip_in_words(freeze: FreezeSpec, n_layers: int) -> str:
     if freeze.depth == n_layers:
         layers = f"all {n_layers} layers"
     elif freeze.layers:
-        layers = f"{_counted(freeze.layers)} of {n_layers}"
+        layers = f"{_layer_list(freeze.layers)} of {n_layers}"
     else:
         layers = ""
     phrase = " and ".join(filter(None, [layers, "the embeddings" if freeze.embeddings else ""]))
@@ -109,7 +109,7 @@ def parts(freeze: FreezeSpec, n_layers: int | None = None) -> str:
     return freeze.label if n_layers is None else strip_in_words(freeze, n_layers).removesuffix(" frozen")
 
 
-def _counted(layers: Sequence[int]) -> str:
+def _layer_list(layers: Sequence[int]) -> str:
     """`layer 3`, `layers 1 to 4`, `layers 1, 3, 5`: counted from 1."""
     runs: list[list[int]] = []
     for layer in layers:

@@ -76,7 +76,7 @@ def data_to_decide(
     last = max(float(looks.planned), n)
 
     def decides(seeds: Floats, sentences: Floats) -> npt.NDArray[np.bool_]:
-        room = _room(_expected(loss, seeds, sentences), looks, tolerance, tail)
+        room = _room(_expected_estimate(loss, seeds, sentences), looks, tolerance, tail)
         enough: npt.NDArray[np.bool_] = room >= _moves(loss, seeds, sentences) * special.ndtri(power)
         return enough
 
@@ -114,7 +114,7 @@ def chances_within(
     n = float(loss.n_seeds)
     seeds = np.arange(n + 1, (most or looks.planned) + 1)
     n_i = np.asarray(loss.n_sentences)
-    room = tolerance - _planned_ends(_expected(loss, seeds, n_i), looks, tail)[1]
+    room = tolerance - _planned_ends(_expected_estimate(loss, seeds, n_i), looks, tail)[1]
     with np.errstate(divide="ignore"):
         chances: Floats = special.stdtr(loss.seeds_df, room / _moves(loss, seeds, n_i))
     return np.nan_to_num(chances, nan=0.0)  # at a look with too few degrees of freedom nothing is shown
@@ -122,7 +122,7 @@ def chances_within(
 
 def _moves(loss: Estimate, seeds: Floats, sentences: Floats) -> Floats:
     """Standard deviation of the mean's change until there are this many seeds and sentences."""
-    n, n_i, items = loss.n_seeds, _scored(loss, loss.n_seeds, loss.n_sentences), _scored(loss, seeds, sentences)
+    n, n_i, items = loss.n_seeds, _n_scored(loss, loss.n_seeds, loss.n_sentences), _n_scored(loss, seeds, sentences)
     seeds_part = np.where(loss.folds > 0, _seeds_alone(loss), loss.seeds) / (1 + n * lasting_share(loss.folds))
     seeds_part = seeds_part * n * (seeds - n) / seeds**2
     sentences_part = (loss.variance - _seeds_alone(loss)) * n_i * (items - n_i) / items**2
@@ -130,7 +130,7 @@ def _moves(loss: Estimate, seeds: Floats, sentences: Floats) -> Floats:
     return moves
 
 
-def _scored(loss: Estimate, seeds: Floats, sentences: Floats) -> Floats:
+def _n_scored(loss: Estimate, seeds: Floats, sentences: Floats) -> Floats:
     """The number of sentences that this many seeds are scored on; with folds each seed sees one fold only."""
     share = np.where(loss.folds > 0, np.minimum(seeds, loss.folds) / np.maximum(loss.folds, 1), 1.0)
     scored: Floats = sentences * share
@@ -143,10 +143,10 @@ def _seeds_alone(loss: Estimate) -> Floats:
     return alone
 
 
-def _expected(loss: Estimate, n_seeds: Floats, n_sentences: Floats) -> Estimate:
+def _expected_estimate(loss: Estimate, n_seeds: Floats, n_sentences: Floats) -> Estimate:
     """The estimate that is expected with these numbers of seeds (alike for all settings) and sentences, broadcast."""
     seeds, sentences = np.broadcast_arrays(np.asarray(n_seeds, np.float64), np.asarray(n_sentences, np.float64))
-    times = _scored(loss, loss.n_seeds, loss.n_sentences) / _scored(loss, seeds, sentences)
+    times = _n_scored(loss, loss.n_seeds, loss.n_sentences) / _n_scored(loss, seeds, sentences)
     shared = lasting_share(loss.folds)
     alone = _seeds_alone(loss)
     overlap = (1 + seeds * shared) / (1 + loss.n_seeds * shared)

@@ -303,11 +303,11 @@ def adjusted_tail(n: int, correlation: float, tail: float) -> float:
 
     All pairs have the one correlation, which is rounded down to a grid of 0.05. From Sidak's at 0 to `tail` at 1.
     """
-    return _adjusted(n, int(correlation * _STEPS + ROUNDING), tail)
+    return _adjusted_tail(n, int(correlation * _STEPS + ROUNDING), tail)
 
 
 @lru_cache(maxsize=1024)
-def _adjusted(n: int, step: int, tail: float) -> float:
+def _adjusted_tail(n: int, step: int, tail: float) -> float:
     if step == _STEPS:
         return tail
     shared, own = np.sqrt(step / _STEPS), np.sqrt(1 - step / _STEPS)

@@ -162,7 +162,7 @@ def losses(frame: pd.DataFrame, value: str = "score") -> Losses:
     ends = np.searchsorted(pairs.codes[places], np.arange(len(pairs.cells) + 1))
     runs = _collapses(frame)
     own, baseline = (tuple(runs[cell] for cell in pairs.cells[side]) for side in ("cell", "baseline"))
-    left_out = _left_out(rows, pairs.codes, own)
+    left_out = _unusable(rows, pairs.codes, own)
     columns = {name: rows[name].to_numpy() for name in rows.columns}
     values, every, medians = [], [], []
     counts: list[_Counts] = []
@@ -170,7 +170,7 @@ def losses(frame: pd.DataFrame, value: str = "score") -> Losses:
     by_fold = None
     if folds is not None:
         # For all settings at once: an item needs the same column in each, as settings are correlated item by item.
-        folds, by_fold = _by_fold(columns, value, folds)
+        folds, by_fold = _losses_by_fold(columns, value, folds)
     for row in range(len(pairs.cells)):
         mine = places[ends[row] : ends[row + 1]]
         mine = mine[np.argsort(columns["seed"][mine], kind="stable")]  # settings are correlated seed by seed
@@ -211,7 +211,7 @@ class _Counts(NamedTuple):
     sizes: Floats | None = None
 
 
-def _by_fold(columns: Mapping[str, Any], value: str, folds: Folds) -> tuple[Folds, Floats]:
+def _losses_by_fold(columns: Mapping[str, Any], value: str, folds: Folds) -> tuple[Folds, Floats]:
     """Points (pairs, items of all folds) and what the items are; NaN for items of folds on which a pair is not scored.
 
     (pairs, 1) where contributions are not known of all.
@@ -236,7 +236,7 @@ def _by_fold(columns: Mapping[str, Any], value: str, folds: Folds) -> tuple[Fold
 
 def _losses_of(columns: Mapping[str, Any], rows: npt.NDArray[np.intp], value: str, counts: list[_Counts]) -> Floats:
     """Points (seeds, sentences or documents) of these pairs; (seeds, 1) unless the contributions of all are known."""
-    by_sentence = _by_sentence(columns, rows, value) if "sentences" in columns and len(rows) else None
+    by_sentence = _losses_by_sentence(columns, rows, value) if "sentences" in columns and len(rows) else None
     if by_sentence is None:
         counts.append(_Counts())
         whole: Floats = -POINTS * columns["difference"][rows][:, None].astype(np.float64)
@@ -259,7 +259,7 @@ def _common_values(
     return np.asarray(arrays[0]) if arrays else None
 
 
-def _by_sentence(columns: Mapping[str, Any], rows: npt.NDArray[np.intp], value: str) -> Floats | None:
+def _losses_by_sentence(columns: Mapping[str, Any], rows: npt.NDArray[np.intp], value: str) -> Floats | None:
     """Points (seeds, sentences); None where a trial has no contributions, or of other sentences or another metric."""
     sides = []
     for suffix in ("_base", ""):
@@ -285,7 +285,7 @@ def _collapses(frame: pd.DataFrame) -> dict[str, Collapses]:
     return {cell: collapses(runs) for cell, runs in flags.items()}
 
 
-def _left_out(rows: pd.DataFrame, codes: npt.NDArray[np.intp], own: tuple[Collapses, ...]) -> npt.NDArray[np.bool_]:
+def _unusable(rows: pd.DataFrame, codes: npt.NDArray[np.intp], own: tuple[Collapses, ...]) -> npt.NDArray[np.bool_]:
     """Which pairs a collapse makes unusable."""
     if "collapsed" not in rows.columns:
         return np.zeros(len(rows), dtype=bool)

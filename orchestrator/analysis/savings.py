@@ -50,7 +50,7 @@ def savings(frame: pd.DataFrame, costs: Sequence[str] = COSTS, level: float = 0.
     unknown = sorted(set(costs) - set(SAVED))
     if unknown:
         raise ValueError(f"unknown cost {', '.join(unknown)}; known: {', '.join(SAVED)}")
-    parts = [(_constant if cost in CONSTANT else _paired)(frame, cost, level) for cost in costs]
+    parts = [(_constant if cost in CONSTANT else _pair_costs)(frame, cost, level) for cost in costs]
     return pd.concat(parts, ignore_index=True).reset_index(drop=True)
 
 
@@ -79,7 +79,7 @@ def _constant(frame: pd.DataFrame, cost: str, level: float) -> pd.DataFrame:
     return _table(cells, cost, n, saved, (saved, saved), (ours, base), note)
 
 
-def _paired(frame: pd.DataFrame, cost: str, level: float) -> pd.DataFrame:
+def _pair_costs(frame: pd.DataFrame, cost: str, level: float) -> pd.DataFrame:
     of_cost = ["padding_free"] if cost in COUNTED else [*CONDITIONS]
     conditions = [name for name in of_cost if name in frame.columns]
     if cost not in COUNTED:

@@ -105,7 +105,7 @@ def answer_words(decision: Decision, with_dropout: bool | None = None) -> Answer
         notes.append(dropout_sentence(with_dropout))
     return AnswerWords(
         headline=headline,
-        in_passing=_in_passing(headline, decision),
+        in_passing=_passing_text(headline, decision),
         brief=_brief(decision),
         condition=f", within {amount(decision.plan.tolerance, 'point')}" if decision.choice is not None else "",
         figures=figures,
@@ -124,7 +124,7 @@ def _headline_and_figures(decision: Decision) -> tuple[str, str]:
     if decision.outcome == "not learned":
         return NOT_LEARNED, _not_learned(decision)
     if decision.choice is not None:
-        return f"Freeze {_parts(decision.choice, decision)}", _lost_and_saved(decision.choice, decision)
+        return f"Freeze {_parts(decision.choice, decision)}", _figures(decision.choice, decision)
     if decision.outcome == "freeze nothing":
         return "Freeze nothing", _freeze_nothing(decision)
     if decision.outcome == "not worth it":
@@ -140,7 +140,7 @@ def _headline_and_figures(decision: Decision) -> tuple[str, str]:
     return NOT_YET if decision.may_be_decided else NOT_DECIDED, _not_decided(decision)
 
 
-def _in_passing(headline: str, decision: Decision) -> str:
+def _passing_text(headline: str, decision: Decision) -> str:
     more = decision.data_for_nearest("further_seeds")
     if decision.outcome == "not decided" and more:
         return f"about {amount(more, 'more seed')} to decide"
@@ -158,7 +158,7 @@ def _brief(decision: Decision) -> str:
     return f"{text}. It {row['froze']}." if row["froze"] else f"{text}."
 
 
-def _lost_and_saved(row: Row, decision: Decision) -> str:
+def _figures(row: Row, decision: Decision) -> str:
     """What is lost and saved, and how sure that is.
 
     `it loses 0.39 points (-0.04 to 0.95) and saves 52 % of the training FLOPs; 3 seeds, 200 dev sentences.`
@@ -247,7 +247,7 @@ def _not_decided(decision: Decision) -> str:
     row |= decision.missing_data.loc[decision.table["cell"] == row["cell"]].iloc[0].to_dict()
     text = f"freezing {_parts(row, decision)} {loss_and_basis(row)} so far"
     text += f", which is not shown to be at most {limit}"
-    takes = takes_text(row) or _both(row, decision)  # alone, else seeds and sentences together
+    takes = takes_text(row) or _both_together(row, decision)  # alone, else seeds and sentences together
     if not takes:
         return f"{text}; further seeds or {items_of(row)} are unlikely to decide it. {LARGER}"
     if not pd.isna(row["n_folds"]) and pd.isna(row["further_seeds"]):
@@ -296,7 +296,7 @@ def trade_off_sentence(decision: Decision) -> str:
     if not bought or (len(bought) == 1 and decision.outcome == "freeze"):
         return ""
     texts = [
-        f"{_up(trade_off.tolerance)} points: {parts(trade_off.freeze, decision.n_layers)} ({percent(trade_off.saved)})"
+        f"{_ceil(trade_off.tolerance)} points: {parts(trade_off.freeze, decision.n_layers)} ({percent(trade_off.saved)})"
         for trade_off in bought[:_MOST_TRADE_OFFS]
     ]
     return f"What each tolerance buys: {'; '.join([*texts, *beyond_texts(decision.n_beyond)])}."
@@ -308,12 +308,12 @@ def beyond_texts(n: int) -> list[str]:
     return [f"{amount(n, 'more setting')} left out: {why}"] if n else []
 
 
-def _up(points: float) -> str:
+def _ceil(points: float) -> str:
     """Rounded up, so that the tolerance that is named does buy it."""
     return f"{math.ceil(points * 10 - 1e-6) / 10:g}"
 
 
-def _both(row: Row, decision: Decision) -> str:
+def _both_together(row: Row, decision: Decision) -> str:
     """`7 more seeds and 600 more dev sentences`, if neither would be enough alone; empty if both together are not."""
     seeds, sentences = decision.looks.planned - row["n_run"], row["sentences_with_all_seeds"]
     if pd.isna(sentences) or not sentences or seeds <= 0:
@@ -331,7 +331,7 @@ class _LeftOut(NamedTuple):
 def excluded_counts(decision: Decision) -> dict[str, int]:
     """How many settings the answer does not consider, by reason."""
     counts: dict[str, int] = {}
-    for kind, named in _left_out(decision).items():
+    for kind, named in _left_out_settings(decision).items():
         counts[kind] = len(named)
     return counts
 
@@ -341,18 +341,18 @@ def left_out_sentence(decision: Decision) -> str:
 
     A setting that is the only one with its reason is named, others are counted.
     """
-    groups = _left_out(decision)
+    groups = _left_out_settings(decision)
     if not groups:
         return ""
     texts = [named[0] if len(named) == 1 else f"{len(named)} settings ({kind})" for kind, named in groups.items()]
     return f"Not considered: {'; '.join(texts)}."
 
 
-def _left_out(decision: Decision) -> dict[str, list[str]]:
+def _left_out_settings(decision: Decision) -> dict[str, list[str]]:
     looked = bool((decision.table["n_run"] >= decision.looks.first).any())
     groups: dict[str, list[str]] = {}
     for row in decision.table.to_dict("records"):
-        reason = _why(row, decision) or (_incomplete(row, decision) if looked else None)
+        reason = _left_out_reason(row, decision) or (_incomplete(row, decision) if looked else None)
         if reason is not None:
             groups.setdefault(reason.kind, []).append(f"{_parts(row, decision)} ({reason.why})")
     return groups
@@ -364,7 +364,7 @@ def _incomplete(row: Row, decision: Decision) -> _LeftOut | None:
     return _LeftOut("too few seeds", f"only {amount(int(row['n_run']), 'seed')}")
 
 
-def _why(row: Row, decision: Decision) -> _LeftOut | None:
+def _left_out_reason(row: Row, decision: Decision) -> _LeftOut | None:
     saving = SAVED[decision.cost]
     if not row["n_pairs"]:
         if row["n_run"]:

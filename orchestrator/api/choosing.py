@@ -147,7 +147,7 @@ def _searched_once_learned(
 ) -> tuple[PlannedQuestion, Choice, bool]:
     """As `_search`, on the first rung on which the baseline learns, and the question on that rung."""
     choice, was_stopped = _search(planned, launch)
-    while not was_stopped and (better := _learning_more(choice, planned, launch, lookup)) is not None:
+    while not was_stopped and (better := _climb_rungs(choice, planned, launch, lookup)) is not None:
         planned = better
         choice, was_stopped = _search(planned, launch)
     # A search that nothing stopped wants no more trials of its plan; those that failed it tries again.
@@ -156,7 +156,7 @@ def _searched_once_learned(
     return planned, replace(choice, next=steps), was_stopped
 
 
-def _learning_more(choice: Choice, planned: PlannedQuestion, launch: Launch, lookup: Lookup) -> PlannedQuestion | None:
+def _climb_rungs(choice: Choice, planned: PlannedQuestion, launch: Launch, lookup: Lookup) -> PlannedQuestion | None:
     """The question on a rung on which its baseline learns, where a search has ended without; None if none was found."""
     unlearned = next((answer for answer in choice.answers if answer.outcome == "not learned"), None)
     if unlearned is None:

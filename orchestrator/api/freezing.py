@@ -32,7 +32,7 @@ def freeze(model: Any, answer: Answer | str, *, frozen_dropout: bool = False) ->
     if label is None:
         raise ConfigError("The answer recommends no setting yet; name one, as api.freeze(model, 'first 2+E').")
     dropout = frozen_dropout if isinstance(answer, str) else answer.frozen_dropout
-    family = _family(model.config.model_type)
+    family = _registered_family(model.config.model_type)
     embeddings, layers = family.encoder(model.base_model)
     named = freeze_of_label(label, len(layers))
     if named is None:
@@ -52,7 +52,7 @@ def _stays(module: nn.Module) -> Any:
     return lambda mode=True: module
 
 
-def _family(name: str) -> ModelFamily:
+def _registered_family(name: str) -> ModelFamily:
     if name not in MODEL_FAMILIES:
         raise ModelError(f"model_type: {unknown_name(name, MODEL_FAMILIES)}")
     return MODEL_FAMILIES[name]

@@ -58,7 +58,7 @@ def model_card(
         f"# {markdown(spec.model.name)}, fine-tuned for {spec.task} on {markdown(spec.data.name)}",
         f"Fine-tuned with Permafrost: trial `{spec.trial_id}`, seed {spec.seeds.label}."
         + (f" The encoder is {CAUSAL}" if is_causal(spec.model) else ""),
-        "## Scores\n\n" + _scores(spec, row, score) + "\n\n" + _over_seeds(seeds),
+        "## Scores\n\n" + _scores(spec, row, score) + "\n\n" + _seeds_text(seeds),
         "## Freezing\n\n" + _freezing(spec, row) + _against_baseline(spec, rows, store),
         "## Data\n\n" + _data(spec),
         "## Training\n\n" + _training(spec, row),
@@ -113,7 +113,7 @@ def _scores(spec: TrialSpec, row: Row, score: float) -> str:
     return "\n".join(lines) + f"\n\n{note}"
 
 
-def _over_seeds(rows: list[Row]) -> str:
+def _seeds_text(rows: list[Row]) -> str:
     if len(rows) < 2:
         return "One seed: the variation over seeds is not known."
     seeds = ", ".join(str(row["seed"]) for row in rows)

@@ -146,7 +146,7 @@ def next_steps(planned: PlannedQuestion, answers: Answers, launch: Launch, *, is
     seeds_tell = all(answer.decided_by.twin is None for answer in answers)
     yield from [] if seeds_tell else larger
     if (open_ones or unlearned or not answers) and question.part is None and not is_over:
-        for step in _going_on(planned, launch):
+        for step in _resume_steps(planned, launch):
             yield step._replace(brings=_TO_LEARN) if unlearned and launch.time_left <= 0 else step
     for answer in answers:
         yield from _seeds_beyond(planned, answer)
@@ -160,7 +160,7 @@ def _train_step(options: ChooseOptions, sweep: str) -> NextStep:
     return NextStep(shlex.join(command), "trains the recommended setting on all of train and exports the model")
 
 
-def _going_on(planned: PlannedQuestion, launch: Launch) -> Iterator[NextStep]:
+def _resume_steps(planned: PlannedQuestion, launch: Launch) -> Iterator[NextStep]:
     """The step that goes on: the same command, with as much time as the remaining trials may take, if any."""
     from orchestrator.forecast.forecast import forecast_of
 

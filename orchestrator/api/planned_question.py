@@ -125,7 +125,7 @@ class TimeBudget:
         """
         kept = SweepFile(self.folder / f"{question.name}.yaml")
         if kept.is_for_any_tolerance(question.command):
-            timed, why = self._as_before(kept, question), "as before"
+            timed, why = self._as_in_file(kept, question), "as before"
         else:
             options, timed = self._part_that_fits(options, replace(question, seeds=FEWEST_SEEDS))
             budget = self if options.max_hours == self.launch.max_hours else self._with_hours(options.max_hours)
@@ -158,7 +158,7 @@ class TimeBudget:
         first = first_answer(Depths.from_trials(plan.trials), plan.sweep.decision_plan.min_seeds)
         return TimedPlan(question, plan, forecast, forecast.wall_of(first), len(first))
 
-    def _as_before(self, kept: SweepFile, question: Question) -> TimedPlan:
+    def _as_in_file(self, kept: SweepFile, question: Question) -> TimedPlan:
         """The question as its file has it, or all of it, where a part was taken for less time than there is now."""
         question, say, hours = _with_trials(question, self.lookup, kept), self.launch.say, self.launch.max_hours
         kept_size, part = question.train_size, question.part
@@ -251,13 +251,13 @@ def _with_trials(question: Question, lookup: Lookup, kept: SweepFile) -> Questio
         RefusedError: The file is that of this question, and edited.
     """
     question = replace(with_size(question, lookup, kept.train_size()), seeds=kept.seeds(), depths=kept.depths())
-    question = _as_tried(question, kept)
+    question = _with_tried_recipe(question, kept)
     if kept.is_for(question.command):
         kept.refuse_edited(question)
     return question
 
 
-def _as_tried(question: Question, kept: SweepFile) -> Question:
+def _with_tried_recipe(question: Question, kept: SweepFile) -> Question:
     """The question with the epochs and rates of its sweep file: what its baseline took to learn, or what was best.
 
     Rates that are asked for are chosen anew, from the trials that the store has.

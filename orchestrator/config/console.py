@@ -188,7 +188,7 @@ def _ending(error: Exception) -> tuple[str, int]:
 
 def _with_count(message: str) -> str:
     """An error message, with the number of its problems if it has several: one of several lines of a file is one."""
-    problems = _by_cause(message.split("\n"))
+    problems = _combine(message.split("\n"))
     message = "\n".join(problems)
     if len(problems) == 1:
         return f"error: {message}"
@@ -200,7 +200,7 @@ _MORE = re.compile(r"\.\.\. and (\d+) more broken lines\.")  # where not all are
 _MOST_NAMED = 5  # lines of a file
 
 
-def _by_cause(problems: Sequence[str]) -> list[str]:
+def _combine(problems: Sequence[str]) -> list[str]:
     """The problems, in which those with the same text in one file are combined.
 
     `x.csv:2: a row has 5 columns, the header has 2. Fix this row. Likewise lines 3, 4, 5, 6, 7 and 74 more.`

@@ -215,7 +215,7 @@ class Document:
 
     def place(self, path: KeyPath) -> str:
         """`file:line: key: ` of a key, or of its nearest ancestor in the file."""
-        key = _dotted(path)
+        key = _dotted_key(path)
         written = [path[:length] for length in range(len(path), 0, -1)]
         for above in written:  # an override replaces everything below its key
             if (setting := self.settings.get(above)) is not None:
@@ -350,7 +350,7 @@ class _Lines:
             if not key.isprintable() or len(key) > MAX_KEY:
                 raise ConfigError(f"{self.file}:{line}: {quote(key)} is not a valid key. Remove it.")
             if key in seen:
-                raise ConfigError(f"{self.file}:{line}: {_dotted((*path, key))}: is given twice. Keep one.")
+                raise ConfigError(f"{self.file}:{line}: {_dotted_key((*path, key))}: is given twice. Keep one.")
             seen.add(key)
             self.found[(*path, key)] = line
             self.walk(value_node, (*path, key))
@@ -368,6 +368,6 @@ def _where(file: str, error: yaml.YAMLError | ValueError) -> str:
     return f"{file}{line}: not YAML: {shorten(problem)}. Check the indentation and brackets."
 
 
-def _dotted(path: KeyPath) -> str:
+def _dotted_key(path: KeyPath) -> str:
     text = "".join(f"[{part}]" if isinstance(part, int) else f".{excerpt(part)}" for part in path)
     return text.removeprefix(".")

@@ -210,7 +210,7 @@ class SweepFile:
     def is_for_any_tolerance(self, command: str) -> bool:
         """Whether it is there for this question at any tolerance: its trials serve all. Raises RefusedError."""
         kept = self._first_line() if self.path.exists() else ""
-        return kept.startswith(_MADE_BY) and _at_any(kept.removeprefix(_MADE_BY)) == _at_any(command)
+        return kept.startswith(_MADE_BY) and _other_words(kept.removeprefix(_MADE_BY)) == _other_words(command)
 
     def holds(self, question: Question) -> bool:
         """Whether it holds a question, apart from comments; kept weights may differ."""
@@ -335,7 +335,7 @@ class SweepFile:
             raise RefusedError(f"{self.path}: already exists and cannot be read ({reason}). {_WAY_OUT}") from error
 
 
-def _at_any(text: str) -> list[str]:
+def _other_words(text: str) -> list[str]:
     """The words of a question without its tolerance."""
     words = text.split(" ")
     position = words.index("--tolerance") if "--tolerance" in words else len(words)

@@ -82,7 +82,7 @@ class ObjectStorage(Storage):
     def files(self, after: str = "", before: str = LAST) -> dict[str, int]:
         """Size in bytes of each object by name, without the empty objects by which other programs mark folders."""
         if (after, before) == ("", LAST):
-            return _visible_files({_name(entry["path"]): entry["size"] for entry in self._listed()["objects"]})
+            return _visible_files({_name(entry["path"]): entry["size"] for entry in self._listing()["objects"]})
         sizes = self._below(after, before)
         sizes.pop(before, None)
         return _visible_files(sizes)
@@ -117,9 +117,9 @@ class ObjectStorage(Storage):
 
     def folders(self) -> list[str]:
         """The names of the prefixes below this one."""
-        return sorted(_name(path) for path in self._listed()["common_prefixes"])
+        return sorted(_name(path) for path in self._listing()["common_prefixes"])
 
-    def _listed(self) -> ListResult[Sequence[ObjectMeta]]:
+    def _listing(self) -> ListResult[Sequence[ObjectMeta]]:
         try:
             return self._ask(lambda: self._bucket.list_with_delimiter(self._path), "read")
         except FileNotFoundError:
@@ -186,7 +186,7 @@ class ObjectStorage(Storage):
 
     def is_free(self) -> bool:
         """Whether no object has this prefix; empty objects and temporary files do not count."""
-        listed = self._listed()
+        listed = self._listing()
         names = [_name(entry["path"]) for entry in listed["objects"] if entry["size"]]
         return not listed["common_prefixes"] and all(TEMPORARY_FILE.fullmatch(name) for name in names)
 

@@ -216,45 +216,45 @@ class FolderStorage(Storage):
         part behind the reader's position and delete an old one ahead of it. So the folder is read twice: whatever
         replaced a part that vanished during the first reading exists before the second begins.
         """
-        return dict(sorted(item for item in (self._listed() | self._listed()).items() if after < item[0] < before))
+        return dict(sorted(item for item in (self._listing() | self._listing()).items() if after < item[0] < before))
 
-    def _listed(self) -> dict[str, int]:
+    def _listing(self) -> dict[str, int]:
         sizes = {}
         for entry in self._entries():
             if not entry.name.startswith("."):
-                with self._permitted(), contextlib.suppress(FileNotFoundError):  # it vanished meanwhile
+                with self._explain_refusal(), contextlib.suppress(FileNotFoundError):  # it vanished meanwhile
                     if entry.is_file():
                         sizes[entry.name] = entry.stat().st_size
         return sizes
 
     def _entries(self) -> Iterator[os.DirEntry[str]]:
         is_none = contextlib.suppress(FileNotFoundError, NotADirectoryError)
-        with self._permitted(), is_none, os.scandir(self.folder) as entries:
+        with self._explain_refusal(), is_none, os.scandir(self.folder) as entries:
             yield from entries
 
     def folders(self) -> list[str]:
         """The names of the folders inside."""
-        with self._permitted():
+        with self._explain_refusal():
             return sorted(entry.name for entry in self._entries() if is_plain(entry.name) and entry.is_dir())
 
     def exists(self, name: str) -> bool:
         """Whether a file exists."""
-        with self._permitted():
+        with self._explain_refusal():
             return self._path(name).is_file()
 
     def open(self, name: str) -> pa.NativeFile:
         """Open a file."""
-        with self._permitted(name):
+        with self._explain_refusal(name):
             stamp_of(self._path(name), _largest_size(name))  # opening a pipe would wait
             return pa.OSFile(str(self._path(name)))
 
     def read(self, name: str) -> bytes:
         """The file's content. Without hard links, a file that is being created may show its beginning only."""
-        with self._permitted(name), open_plain(self._path(name), _largest_size(name)) as file:
+        with self._explain_refusal(name), open_plain(self._path(name), _largest_size(name)) as file:
             return file.read()
 
     @contextlib.contextmanager
-    def _permitted(self, name: str = "", action: str = "read") -> Iterator[None]:
+    def _explain_refusal(self, name: str = "", action: str = "read") -> Iterator[None]:
         """Raise AccessError where the block may not do this to a file of this name, or to the folder."""
         try:
             yield
@@ -264,7 +264,7 @@ class FolderStorage(Storage):
     def write(self, name: str, content: bytes | pa.Buffer) -> None:
         """Write a file under a temporary name and rename it; its bytes, and then its name, are flushed to the disk."""
         path = self._path(name)
-        with self._flushed(name, content) as temporary:
+        with self._flushed_file(name, content) as temporary:
             temporary.replace(path)
 
     def create(self, name: str, content: bytes) -> bool:
@@ -274,7 +274,7 @@ class FolderStorage(Storage):
         """
         path = self._path(name)
         if not self.exists(name):
-            with self._flushed(name, content) as temporary, contextlib.suppress(FileExistsError):
+            with self._flushed_file(name, content) as temporary, contextlib.suppress(FileExistsError):
                 _link(temporary, path)
                 return True
         with contextlib.suppress(FileNotFoundError):  # it was deleted meanwhile
@@ -282,7 +282,7 @@ class FolderStorage(Storage):
         return False
 
     @contextlib.contextmanager
-    def _flushed(self, name: str, content: bytes | pa.Buffer) -> Iterator[Path]:
+    def _flushed_file(self, name: str, content: bytes | pa.Buffer) -> Iterator[Path]:
         """A new file under a temporary name, flushed to the disk; so are all names once the caller has given it one."""
         temporary = self._path(temporary_name(name))
         try:
@@ -305,12 +305,12 @@ class FolderStorage(Storage):
 
     def delete(self, name: str) -> None:
         """Delete a file, if it exists."""
-        with self._permitted(name, "deleted"):
+        with self._explain_refusal(name, "deleted"):
             self._path(name).unlink(missing_ok=True)
 
     def is_free(self) -> bool:
         """Whether the folder is absent, or empty but for temporary files."""
-        with self._permitted():
+        with self._explain_refusal():
             if not self.folder.exists():
                 return True
             return self.folder.is_dir() and all(TEMPORARY_FILE.fullmatch(path.name) for path in self.folder.iterdir())
@@ -320,7 +320,7 @@ class FolderStorage(Storage):
         return shutil.disk_usage(self._existing_folder()).free
 
     def _existing_folder(self) -> Path:
-        with self._permitted():
+        with self._explain_refusal():
             return next(folder for folder in (self.folder, *self.folder.parents) if folder.exists())
 
     def check_writable(self) -> None:

@@ -227,14 +227,14 @@ class PartFolder:
         self._check_digest(name, content)
         schema = self.schema if columns is None else pa.schema([self.schema.field(name) for name in columns])
         with self._readable(name):
-            file = self._bounded(content, columns)
+            file = self._open_bounded(content, columns)
             there = None if columns is None else [name for name in file.schema_arrow.names if name in columns]
             if trial_id is None:
                 table = file.read(there)  # `read_table` would import pandas
             else:
                 wanted = [("trial_id", "==", trial_id)]
                 table = pq.read_table(pa.BufferReader(content), partitioning=None, filters=wanted, columns=there)
-        return self._upgraded(name, table, schema)
+        return self._upgrade(name, table, schema)
 
     def _groups(self, name: str, content: pa.Buffer) -> Iterator[pa.Table]:
         """All rows of a part, one row group at a time. Raises as `decode` does.
@@ -243,17 +243,17 @@ class PartFolder:
         """
         self._check_digest(name, content)
         with self._readable(name):
-            file = self._bounded(content)
+            file = self._open_bounded(content)
         for index in range(file.num_row_groups):
             with self._readable(name):
                 group = file.read_row_group(index, use_threads=False)
-            yield self._upgraded(name, group, self.schema)
+            yield self._upgrade(name, group, self.schema)
 
     def _check_digest(self, name: str, content: pa.Buffer) -> None:
         if not is_intact(name, content):
             raise BrokenError(f"{self.storage}/{name}", f"not a readable Parquet file ({WRONG_DIGEST})")
 
-    def _bounded(self, content: pa.Buffer, columns: Sequence[str] | None = None) -> pq.ParquetFile:
+    def _open_bounded(self, content: pa.Buffer, columns: Sequence[str] | None = None) -> pq.ParquetFile:
         """The opened file. Raises ArrowInvalid if its rows, or these columns, need more memory than `LARGEST_BYTES`."""
         file = pq.ParquetFile(pa.BufferReader(content))
         if (n_bytes := decoded_bytes(content, columns)) > LARGEST_BYTES:
@@ -269,7 +269,7 @@ class PartFolder:
                 raise MemoryError(str(error)) from error
             raise BrokenError(f"{self.storage}/{name}", f"not a readable Parquet file ({error})") from error
 
-    def _upgraded(self, name: str, table: pa.Table, schema: pa.Schema) -> pa.Table:
+    def _upgrade(self, name: str, table: pa.Table, schema: pa.Schema) -> pa.Table:
         """The rows of a part with the columns of the current version. Raises BrokenError and NewerError."""
         path = f"{self.storage}/{name}"
         with self._readable(name):

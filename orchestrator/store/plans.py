@@ -217,7 +217,7 @@ def spec_columns(spec: TrialSpec) -> dict[str, Any]:
 def stored_spec(content: str | Mapping[str, Any] | None, trial_id: str) -> TrialSpec:
     """The spec of a trial, from a plan or from the `spec` column of its row. Raises StoreError."""
     try:
-        return _parsed(content)
+        return _parse(content)
     except ValidationError as error:
         first = faults(error, TrialSpec)[0]
         place = ".".join(map(str, ("spec", *first.path)))
@@ -230,7 +230,7 @@ def stored_spec(content: str | Mapping[str, Any] | None, trial_id: str) -> Trial
 def checked_spec(content: object, trial_id: str) -> TrialSpec | str:
     """The spec, or what is wrong with it: it is not valid, or belongs to another trial."""
     try:
-        spec = _parsed(content)
+        spec = _parse(content)
     except ValidationError as error:
         first = faults(error, TrialSpec)[0]
         return f"its spec cannot be read by this version ({'.'.join(map(str, first.path))}: {first.text})"
@@ -239,5 +239,5 @@ def checked_spec(content: object, trial_id: str) -> TrialSpec | str:
     return spec if spec.trial_id == trial_id else f"its spec belongs to trial {spec.trial_id}"
 
 
-def _parsed(content: object) -> TrialSpec:
+def _parse(content: object) -> TrialSpec:
     return TrialSpec.model_validate_json(content) if isinstance(content, str) else TrialSpec.model_validate(content)

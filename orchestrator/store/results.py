@@ -119,16 +119,16 @@ class ResultStore:
 
     def completed_ids(self) -> frozenset[str]:
         """The trials that do not have to run again: they are complete, and have lost nothing that numbers rest on."""
-        trials, lost = self._completed()
+        trials, lost = self._completed_attempts()
         whole = frozenset(pair[0] for pair in _pairs(trials) if pair not in lost)
         self._report_lost({trial_id for trial_id, _ in lost} - whole)
         return whole
 
     def lost_attempts(self) -> frozenset[tuple[str, int]]:
         """The completed attempts that have lost rows on which numbers rest."""
-        return self._completed()[1]
+        return self._completed_attempts()[1]
 
-    def _completed(self) -> tuple[pa.Table, frozenset[tuple[str, int]]]:
+    def _completed_attempts(self) -> tuple[pa.Table, frozenset[tuple[str, int]]]:
         """The rows of completed attempts, and the attempts among them whose other rows were lost."""
         trials = self._parts["trials"].read(columns=["trial_id", "attempt", "state", "row_counts", *MEASURED_COLUMNS])
         trials = trials.filter(pc.equal(trials["state"], State.COMPLETED))

@@ -74,11 +74,11 @@ def device_line(cluster: ClusterSpec, resources: Resources) -> str:
         resources: Of a sweep from `ClusterSpec.fitted_sweep`.
     """
     if not cluster.is_here:
-        return _of_cluster(resources)
+        return _cluster_line(resources)
     if why := _lacking(cluster, resources):
         return f"{why}; a launch here is refused"
     if resources.gpus == 0:
-        return _on_cores(cluster, resources)
+        return _cores_line(cluster, resources)
     gpus = gpus_here(cluster)
     names = ", ".join(f"{n} {name}" for name, n in Counter(gpu.name for gpu in gpus).items())
     notes = "".join(f"; {note}" for note in cuda_gpus().notes)
@@ -99,7 +99,7 @@ def device_line(cluster: ClusterSpec, resources: Resources) -> str:
     return f"{names}: {amount(n, 'trial')} at a time, {share}{notes}"
 
 
-def _on_cores(cluster: ClusterSpec, resources: Resources) -> str:
+def _cores_line(cluster: ClusterSpec, resources: Resources) -> str:
     n, gpus, mine = slots_of(cluster, resources, 0.0), cuda_gpus(), usable_cores()
     notes = [f"{amount(len(gpus.found), 'GPU')} not used"] if gpus.found else []
     notes += [gpus.why_none] if gpus.why_none else []
@@ -107,7 +107,7 @@ def _on_cores(cluster: ClusterSpec, resources: Resources) -> str:
     return "; ".join([f"{processor_name()}: {amount(n, 'trial')} at a time, {_cores(resources.cpus)} each", *notes])
 
 
-def _of_cluster(resources: Resources) -> str:
+def _cluster_line(resources: Resources) -> str:
     if resources.gpus == "auto":
         return "the GPUs of the cluster, as many trials on each as fit, or its cores if no node has a GPU at the start"
     share = "as many trials on a GPU as fit" if isinstance(resources.gpus, str) else gpus_in_words(resources.gpus)
@@ -235,7 +235,7 @@ def find_cluster(text: str | None, *, cpus: int | None = None, gpus: int | None 
         if n is not None and n < least:
             raise ConfigError(f"--{name} {n}: must be {least} or more.")
     given = {name: n for name, n in (("cpus", cpus), ("gpus", gpus)) if n is not None}
-    cluster = (DefaultCluster() if text is None else _found(text)).model_copy(update=given)
+    cluster = (DefaultCluster() if text is None else _read_cluster(text)).model_copy(update=given)
     if not cluster.is_here and (cluster.cpus, cluster.gpus) != (None, None):
         raise ConfigError(
             f"--cpus and --gpus say what a launch uses of this machine, but {text} is a cluster. Give what one trial "
@@ -244,7 +244,7 @@ def find_cluster(text: str | None, *, cpus: int | None = None, gpus: int | None 
     return cluster
 
 
-def _found(text: str) -> ClusterSpec:
+def _read_cluster(text: str) -> ClusterSpec:
     if text in WORDS or "://" in text:
         return ClusterSpec(address=_checked_address(text, "--cluster "))
     document = Document.read(_file(text), list(ClusterSpec.model_fields))

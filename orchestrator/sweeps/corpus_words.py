@@ -77,11 +77,11 @@ def examples(items: Sequence[Item]) -> list[str]:
 def _example(item: Item) -> str:
     if isinstance(item, Text):
         texts = [" ".join(text.split()) for text in (item.text, item.pair) if text is not None]
-        return f"{' | '.join(_cut(text, _WIDTH // len(texts)) for text in texts)} => {item.label}"
-    return _cut(" ".join(f"{form}/{tag}" for form, tag in zip(item.forms, item.tags, strict=True)), _WIDTH)
+        return f"{' | '.join(_shorten(text, _WIDTH // len(texts)) for text in texts)} => {item.label}"
+    return _shorten(" ".join(f"{form}/{tag}" for form, tag in zip(item.forms, item.tags, strict=True)), _WIDTH)
 
 
-def _cut(text: str, width: int) -> str:
+def _shorten(text: str, width: int) -> str:
     return text if len(text) <= width else f"{text[: width - 4]} ..."
 
 

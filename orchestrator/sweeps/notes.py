@@ -26,10 +26,10 @@ def plan_notes(sweep: SweepSpec, ahead: Sequence[TrialSpec], lookup: Lookup) -> 
     Raises:
         DataError, ModelError: A corpus or model cannot be used.
     """
-    return tuple(dict.fromkeys([*_of_corpora(sweep, ahead), *_of_models(ahead, lookup)]))
+    return tuple(dict.fromkeys([*_corpus_notes(sweep, ahead), *_model_notes(ahead, lookup)]))
 
 
-def _of_corpora(sweep: SweepSpec, ahead: Sequence[TrialSpec]) -> Iterator[str]:
+def _corpus_notes(sweep: SweepSpec, ahead: Sequence[TrialSpec]) -> Iterator[str]:
     """How they were read, what is in dev alone, what `max_length` cuts off, what dev and the seeds cannot decide."""
     corpora = dict.fromkeys((spec.task, spec.data.for_seed(0)) for spec in ahead)  # of folds, those of the first seed
     for task, data in corpora:
@@ -52,7 +52,7 @@ def _of_corpora(sweep: SweepSpec, ahead: Sequence[TrialSpec]) -> Iterator[str]:
                 yield note
 
 
-def _of_models(ahead: Sequence[TrialSpec], lookup: Lookup) -> Iterator[str]:
+def _model_notes(ahead: Sequence[TrialSpec], lookup: Lookup) -> Iterator[str]:
     """What a rehearsal found, what is known of a family, and tokenizers that fit a corpus badly."""
     for model, head, pairs in dict.fromkeys(
         (spec.model, TASKS[spec.task].head, spec.data.columns.pair is not None) for spec in ahead

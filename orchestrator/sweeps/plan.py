@@ -42,7 +42,7 @@ class Plan:
         stand_ins: For an adaptive search: trials of random cells, as many as it may still suggest.
         kept_steps: Optimiser step of the checkpoint from which a trial to run resumes; absent for one that starts anew.
         suggestions: Of an adaptive search: what its sampler suggested so far, in order.
-        sweep: As its file has it, its goal held to the seeds of the last plan (`_held_to_last`).
+        sweep: As its file has it, its goal held to the seeds of the last plan (`_seeds_of_last_plan`).
     """
 
     sweep: SweepSpec
@@ -133,7 +133,7 @@ def make_plan(sweep: SweepSpec, document: Document, store: ResultStore, lookup: 
     pins = (f"{phrase}. Write it with the version to keep this one." for phrase in lookup.resolved.values())
     changes = _change_notes(sweep.name, expanded, store) if plan.workload and not is_adaptive else ()
     notes = (*pins, *changes, *lookup.spellings, *plan_notes(sweep, plan.workload, lookup))
-    planned = _held_to_last(sweep, (*plan.trials, *plan.stand_ins), store)
+    planned = _seeds_of_last_plan(sweep, (*plan.trials, *plan.stand_ins), store)
     if planned is not None:
         goal = (sweep.goal or GoalSpec()).model_copy(update={"most_seeds": planned})
         plan = replace(plan, sweep=sweep.model_copy(update={"goal": goal}))
@@ -193,7 +193,7 @@ def group_by_model(specs: Iterable[TrialSpec]) -> list[TrialSpec]:
     ]
 
 
-def _held_to_last(sweep: SweepSpec, trials: Sequence[TrialSpec], store: ResultStore) -> int | None:
+def _seeds_of_last_plan(sweep: SweepSpec, trials: Sequence[TrialSpec], store: ResultStore) -> int | None:
     """The seeds that the sweep's last plan declared, if another number is declared now, though trials of before have
     been looked at: by these most of the error is spent, and those beyond share what was kept for them
     (`analysis.looks`). So a plan that grows adds no error, as each holds to the one before.
@@ -241,7 +241,7 @@ def _change_notes(sweep: str, trials: Sequence[TrialSpec], store: ResultStore) -
         if same and getattr(used, digest) not in {spec[key][digest] for spec in same}:
             is_said = True
             n = amount(len(same), "trial")
-            yield f"{_changed(used, same[-1][key], earlier.time)}, so the {n} of before cannot be used again."
+            yield f"{_changed_files(used, same[-1][key], earlier.time)}, so the {n} of before cannot be used again."
     if not is_said and not {trial_id for trial_id, _ in earlier.trials} & {t.trial_id for t in trials}:
         changes = [*_settings(old, [spec.model_dump(mode="json") for spec in trials])]
         if changes:
@@ -250,18 +250,18 @@ def _change_notes(sweep: str, trials: Sequence[TrialSpec], store: ResultStore) -
             )
 
 
-def _changed(used: DataSpec | ModelSpec, before: Mapping[str, Any], launched: float) -> str:
+def _changed_files(used: DataSpec | ModelSpec, before: Mapping[str, Any], launched: float) -> str:
     """Which files changed: those at the same place that are newer than the last launch, else the place itself."""
     if isinstance(used, ModelSpec):
         return f"model {used.name}: its files changed since the last launch"
     paths = [path for split in _SPLITS for path in getattr(used, split)]
     if used.train != tuple(before["train"]) or used.dev != tuple(before["dev"]):
         return f"{used.name}: its files are others than in the last launch"
-    newer = [Path(path).name for path in dict.fromkeys(paths) if _modified(path) > launched]
+    newer = [Path(path).name for path in dict.fromkeys(paths) if _mtime(path) > launched]
     return f"{', '.join(newer) or used.name} changed since the last launch"
 
 
-def _modified(path: str) -> float:
+def _mtime(path: str) -> float:
     try:
         return Path(path).stat().st_mtime
     except OSError:

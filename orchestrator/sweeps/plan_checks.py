@@ -74,7 +74,7 @@ def _ranks(sweep: SweepSpec, trials: Sequence[TrialSpec]) -> Iterator[Problem]:
         yield (
             ("search",),
             (
-                f"{sweep.search.kind} ranks cells by score, but these belong to {_named(groups)}, which are not "
+                f"{sweep.search.kind} ranks cells by score, but these belong to {_names_of(groups)}, which are not "
                 "comparable. Make one sweep per group, or use `search: random`."
             ),
         )
@@ -82,7 +82,7 @@ def _ranks(sweep: SweepSpec, trials: Sequence[TrialSpec]) -> Iterator[Problem]:
         yield (
             ("schedule",),
             (
-                f"{sweep.schedule.kind} ranks cells by score, but these belong to {_named(groups)}, which are not "
+                f"{sweep.schedule.kind} ranks cells by score, but these belong to {_names_of(groups)}, which are not "
                 "comparable. Set `each_group: true` to rank within each group, or make one sweep per group."
             ),
         )
@@ -99,7 +99,7 @@ def _ranks(sweep: SweepSpec, trials: Sequence[TrialSpec]) -> Iterator[Problem]:
             )
 
 
-def _named(groups: Sequence[tuple[str, str, str, int]]) -> str:
+def _names_of(groups: Sequence[tuple[str, str, str, int]]) -> str:
     shown = [f"{corpus} with {size:,} ({metric})" for _, metric, corpus, size in groups[:2]]
     return f"{len(groups)} objective groups ({', '.join(shown)}{', ...' if len(groups) > 2 else ''})"
 

@@ -42,7 +42,7 @@ def start_at(model: Any, family: ModelFamily, layer: int) -> Callable[[], None]:
     base = getattr(model, model.base_model_prefix)
     paths = (family.stack, *family.embeddings, *family.beside_first)
     before, config = {path: base.get_submodule(path) for path in paths if _has(base, path)}, base.config
-    _cut(base, family, layer, None)
+    _cut_layers(base, family, layer, None)
 
     def restore() -> None:
         base.config = config
@@ -61,7 +61,7 @@ def section(base: Any, family: ModelFamily, start: int, stop: int) -> nn.Module:
     twin._forward_hooks = OrderedDict()  # they prepare the output for the head
     if getattr(twin, "pooler", None) is not None:
         twin.pooler = None
-    _cut(twin, family, start, stop)
+    _cut_layers(twin, family, start, stop)
     for path in family.after:
         _replace(twin, path, nn.Identity())
     twin.eval()
@@ -69,7 +69,7 @@ def section(base: Any, family: ModelFamily, start: int, stop: int) -> nn.Module:
     return part
 
 
-def _cut(base: Any, family: ModelFamily, start: int, stop: int | None) -> None:
+def _cut_layers(base: Any, family: ModelFamily, start: int, stop: int | None) -> None:
     layers = list(base.get_submodule(family.stack))[start:stop]
     if not layers and family.needs_a_layer:
         layers = [_Through()]

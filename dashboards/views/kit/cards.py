@@ -226,11 +226,11 @@ def short_answers(all_answers: Sequence[Answer]) -> list[ShortAnswer]:
         return [ShortAnswer(outcome, f"{n} of {len(all_answers)}.") for outcome, n in outcomes.items()]
     same: dict[str, list[str]] = {}
     for corpus, answers_of in corpora.items():
-        same.setdefault(_of_corpus(answers_of), []).append(corpus)
+        same.setdefault(_sentence_of_corpus(answers_of), []).append(corpus)
     return [ShortAnswer(", ".join(names), words) for words, names in same.items()]
 
 
-def _of_corpus(all_answers: Sequence[Answer]) -> str:
+def _sentence_of_corpus(all_answers: Sequence[Answer]) -> str:
     """A sentence such as `freeze nothing (100 for training); about 9 more seeds to decide (500 for training).`."""
     told: dict[str, list[str]] = {}
     varies = [len({getattr(answer, key) for answer in all_answers}) > 1 for key in ("model", "train_size", "setup")]

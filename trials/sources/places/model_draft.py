@@ -111,7 +111,7 @@ def _is_pickle(folder: Path, *, allow_pickle: bool) -> bool:
     return True
 
 
-def _in_folder(draft: ModelDraft, *, offline: bool) -> LocatedModel:
+def _locate(draft: ModelDraft, *, offline: bool) -> LocatedModel:
     assert draft.folder is not None
     if draft.folder == STARTER:
         return LocatedModel(model_path(), STARTER)
@@ -125,7 +125,7 @@ def _in_folder(draft: ModelDraft, *, offline: bool) -> LocatedModel:
 
 
 MODEL_SOURCES.register("folder")(
-    FileSource(_in_folder, lambda word: {"folder": word} if word == STARTER or is_path(word) or ":" in word else None)
+    FileSource(_locate, lambda word: {"folder": word} if word == STARTER or is_path(word) or ":" in word else None)
 )
 
 
