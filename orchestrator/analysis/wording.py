@@ -296,8 +296,8 @@ def trade_off_sentence(decision: Decision) -> str:
     if not bought or (len(bought) == 1 and decision.outcome == "freeze"):
         return ""
     texts = [
-        f"{_ceil(trade_off.tolerance)} points: {parts(trade_off.freeze, decision.n_layers)} ({percent(trade_off.saved)})"
-        for trade_off in bought[:_MOST_TRADE_OFFS]
+        f"{_ceil(offer.tolerance)} points: {parts(offer.freeze, decision.n_layers)} ({percent(offer.saved)})"
+        for offer in bought[:_MOST_TRADE_OFFS]
     ]
     return f"What each tolerance buys: {'; '.join([*texts, *beyond_texts(decision.n_beyond)])}."
 
