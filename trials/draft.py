@@ -299,7 +299,7 @@ def _once(look_up: Callable[K, V]) -> Callable[K, V]:
     """Cache results and errors alike: a broken corpus is read once, not for every trial."""
     results: dict[Hashable, V | PermafrostError] = {}
 
-    def remembered(*args: K.args, **named: K.kwargs) -> V:
+    def look_up_once(*args: K.args, **named: K.kwargs) -> V:
         key = (args, *sorted(named.items()))
         if key not in results:
             try:
@@ -311,7 +311,7 @@ def _once(look_up: Callable[K, V]) -> Callable[K, V]:
             raise result
         return result
 
-    return remembered
+    return look_up_once
 
 
 class _Collector:

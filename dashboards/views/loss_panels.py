@@ -277,17 +277,17 @@ class PanelDrawing:
         named = marks["freeze"].isin([answer.freeze, answer.runner_up, answer.about])
         rank = (3 - marks["recommended"] * 3 - named * 2 - (marks["beyond"] != 0) * 1).tolist()
 
-        def placed() -> list[str]:
+        def place_labels() -> list[str]:
             order, lines = sorted(range(len(marks)), key=rank.__getitem__), self._lines(marks)
             return label_places(self._pixels(marks), texts, (0, width, 0, height), order, lines)
 
-        sides = placed()
+        sides = place_labels()
         bare = [n for n, (side, beyond) in enumerate(zip(sides, marks["beyond"], strict=True)) if beyond and not side]
         if not bare:
             return texts, sides
         for n in bare:
             texts[n], rank[n] = texts[n].rpartition(" ")[2], -1 - n  # those at the right edge have one side alone
-        sides = placed()
+        sides = place_labels()
         return texts, [side or ("bottom left" if n in bare else "") for n, side in enumerate(sides)]
 
     def _pixels(self, marks: pd.DataFrame) -> list[tuple[float, float]]:
@@ -326,7 +326,7 @@ class PanelDrawing:
         taken = [(x - 8, x + 8, y - 8, y + 8) for x, y in points] + self._lines(marks)
         half = label_width(row["label"]) / 2
 
-        def covered(leader: tuple[int, int]) -> float:
+        def covered_area(leader: tuple[int, int]) -> float:
             x, y = points[n][0] + leader[0], points[n][1] + leader[1]
             outside = x - half < 0 or x + half > width or y < 8 or y > height - 8
             hits = sum(
@@ -334,7 +334,7 @@ class PanelDrawing:
             )
             return hits + 10 * outside
 
-        right, up = min(_LEADERS, key=covered)
+        right, up = min(_LEADERS, key=covered_area)
         return {
             "text": row["label"], "x": round(float(row["x"]), 2), "y": round(float(row["y"]), 3), "showarrow": True,
             "arrowhead": 0, "arrowwidth": 1, "arrowcolor": self.look.muted, "ax": right, "ay": -up, "standoff": 9,

@@ -115,15 +115,15 @@ def _only_match(prefix: str, ids: Iterable[str], store: str) -> str:
 
 
 def _with_starter_set(spec: TrialSpec) -> TrialSpec:
-    def here(path: str) -> str:
+    def own_path(path: str) -> str:
         # A store names the starter set by its folder on the machine that ran the trial; here the package has its own.
         own, rest = model_path().parent, path.rpartition("/trials/starter/")[2]
         return str(own / rest) if rest != path and not Path(path).exists() and (own / rest).exists() else path
 
-    splits = {name: tuple(map(here, getattr(spec.data, name))) for name in ("train", "dev", "test", "mismatched")}
+    splits = {name: tuple(map(own_path, getattr(spec.data, name))) for name in ("train", "dev", "test", "mismatched")}
     changes = {
         "data": spec.data.model_copy(update=splits),
-        "model": spec.model.model_copy(update={"path": here(spec.model.path)}),
+        "model": spec.model.model_copy(update={"path": own_path(spec.model.path)}),
     }
     return spec.model_copy(update=changes)
 

@@ -32,7 +32,7 @@ def from_python(function: Callable[P, R], further: Collection[str] = ()) -> Call
     checked = validate_call(config=ConfigDict(arbitrary_types_allowed=True))(function)
 
     @functools.wraps(function)
-    def called(*args: P.args, **named: P.kwargs) -> R:
+    def call(*args: P.args, **named: P.kwargs) -> R:
         try:
             plain = {name: _plain(value) for name, value in named.items()}
             return checked(*map(_plain, args), **plain)  # type: ignore[arg-type]
@@ -42,7 +42,7 @@ def from_python(function: Callable[P, R], further: Collection[str] = ()) -> Call
             error.args = tuple(with_python_names(str(text), names) for text in error.args)
             raise
 
-    return called
+    return call
 
 
 def _plain(value: object) -> object:

@@ -316,18 +316,18 @@ def with_options(*names: str) -> Callable[[Callable[..., None]], Callable[..., N
         shared = {name: _parameter(name) for name in names if name not in own}
 
         @wraps(command)
-        def wrapped(**values: Any) -> None:
+        def run(**values: Any) -> None:
             given = {name: values.pop(name, parameter.default) for name, parameter in shared.items()}
             command(
                 asked=ChooseOptions(**{name: value for name, value in given.items() if value is not None}), **values
             )
 
-        del wrapped.__wrapped__
+        del run.__wrapped__
         keyword = {name: parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for name, parameter in own.items()}
         parameters = {name: (shared | keyword)[name] for name in (*names, *own)}
-        wrapped.__signature__ = inspect.Signature(list(parameters.values()))  # type: ignore[attr-defined]
-        wrapped.__annotations__ = {name: parameter.annotation for name, parameter in parameters.items()}
-        return wrapped
+        run.__signature__ = inspect.Signature(list(parameters.values()))  # type: ignore[attr-defined]
+        run.__annotations__ = {name: parameter.annotation for name, parameter in parameters.items()}
+        return run
 
     return decorate
 

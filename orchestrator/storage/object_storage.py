@@ -101,7 +101,7 @@ class ObjectStorage(Storage):
         at the first page that goes beyond.
         """
 
-        def listed() -> dict[str, int]:
+        def list_files() -> dict[str, int]:
             sizes, start = dict[str, int](), f"{self._path}/".removeprefix("/")
             for page in self._bucket.list(self._path, offset=f"{start}{after}" if after else None):
                 for entry in page:
@@ -111,7 +111,7 @@ class ObjectStorage(Storage):
             return sizes
 
         try:
-            return self._ask(listed, "read")
+            return self._ask(list_files, "read")
         except FileNotFoundError:
             return {}
 

@@ -323,19 +323,19 @@ def check_marker(storage: Storage) -> None:
     """
     path = f"{storage}/{MARKER}"
 
-    def broken(wrong: str) -> BrokenError:
+    def broken_error(wrong: str) -> BrokenError:
         return BrokenError(path, wrong, "Give another folder")
 
     try:
         content = json.loads(storage.read(MARKER).decode("utf-8"))
         right_format, version = content["format"] == FORMAT, int(content["schema_version"])
     except FileNotFoundError:
-        raise broken("is not there") from None
+        raise broken_error("is not there") from None
     except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
-        raise broken(f"not the marker of a Permafrost store ({error})") from error
+        raise broken_error(f"not the marker of a Permafrost store ({error})") from error
     if not right_format or version < 1:
         stated = f"format {content['format']!r}, not {FORMAT!r}" if not right_format else f"schema {version}"
-        raise broken(f"says {stated}")
+        raise broken_error(f"says {stated}")
     if version > SCHEMA_VERSION:
         raise NewerError(path, f"a store of a newer version (schema {version}, this one reads up to {SCHEMA_VERSION})")
 

@@ -36,7 +36,7 @@ def resolve_beside_file(document: Document) -> None:
     """Make relative paths that exist in the document's folder mean these files. Options mean the working folder."""
     folder = document.path.parent
 
-    def beside(word: str, at: KeyPath) -> str:
+    def path_beside(word: str, at: KeyPath) -> str:
         is_option = any(at[:length] in document.settings for length in range(1, len(at) + 1))
         if is_option or existing_path(word, folder) is None:
             return word
@@ -46,7 +46,7 @@ def resolve_beside_file(document: Document) -> None:
     if folder not in (Path(), Path.cwd()):
         for key in ("trial", "space"):
             if key in document.content:
-                document.content[key] = each_path(document.content[key], beside, at=(key,))
+                document.content[key] = each_path(document.content[key], path_beside, at=(key,))
 
 
 def existing_path(word: str, folder: Path) -> Path | None:

@@ -237,10 +237,10 @@ def walk(space: Space, take: Taker, n_layers: Callable[[Point], int]) -> Point:
     # The model is among the settings that are known: its layers bound the others.
     incomplete = Point({key: taken for key, taken in settings.items() if not _has_later(taken[1])}, {})
 
-    def asked() -> int:
+    def model_layers() -> int:
         return n_layers(incomplete)
 
-    complete = {key: (index, walking.replace_later(value, asked)) for key, (index, value) in settings.items()}
+    complete = {key: (index, walking.replace_later(value, model_layers)) for key, (index, value) in settings.items()}
     return Point(complete, walking.parameters)
 
 

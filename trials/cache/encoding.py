@@ -211,7 +211,7 @@ def _tokenise(task_name: str, data: DataSpec, model: ModelSpec, max_length: int,
     names = (*labels, *sorted(extra))
     how = Encoding(load_tokenizer(model, task.head), max_length, lowercase, has_token_types(model))
 
-    def encoded(name: str) -> Split:
+    def encode_split(name: str) -> Split:
         items: list[Item] = getattr(corpus, name)
         chunks = [items[start : start + CHUNK] for start in range(0, len(items), CHUNK)]
         work = SetUpWork(f"encoding {data.name} {name}", len(items), unit_of(task))
@@ -219,4 +219,4 @@ def _tokenise(task_name: str, data: DataSpec, model: ModelSpec, max_length: int,
         documents = document_indices(items)
         return Split([*chain.from_iterable(examples)], None if documents is None else np.array(documents, np.int64))
 
-    return EncodedCorpus(labels, names, how.tokenizer.pad_token_id, *map(encoded, SPLITS))
+    return EncodedCorpus(labels, names, how.tokenizer.pad_token_id, *map(encode_split, SPLITS))

@@ -66,7 +66,7 @@ def check_model(spec: ModelSpec, head: Head, *, pairs: bool = False) -> tuple[st
         _try_tokenizer(spec)
         yield from rehearse(spec, head, pairs=pairs)
 
-    return remembered(notes, content)
+    return remember_notes(notes, content)
 
 
 def _try_tokenizer(spec: ModelSpec) -> None:
@@ -80,7 +80,7 @@ def _try_tokenizer(spec: ModelSpec) -> None:
         )
 
 
-def remembered(notes: Callable[[], Iterable[str]], content: Sequence[object], before: str = "") -> tuple[str, ...]:
+def remember_notes(notes: Callable[[], Iterable[str]], content: Sequence[object], before: str = "") -> tuple[str, ...]:
     """The notes of a check that has the same content each time; `before` is what its file's name begins with."""
     key = hashlib.sha256(json.dumps(content).encode()).hexdigest()[:24]
     path = cache_root() / "models" / f"{before}{key}.json"
@@ -101,7 +101,7 @@ def check_fit(spec: ModelSpec, task: str, data: DataSpec, *, lowercase: bool) ->
         ModelError: A word becomes a subword that the model has no row for, or no word of dev can be spelled.
     """
     content = [FIT_VERSION, spec.revision, data.fingerprint, data.model_dump(mode="json")["columns"], task, lowercase]
-    return remembered(lambda: _notes(spec, task, data, lowercase=lowercase), content, "fit-")
+    return remember_notes(lambda: _notes(spec, task, data, lowercase=lowercase), content, "fit-")
 
 
 def _notes(spec: ModelSpec, task: str, data: DataSpec, *, lowercase: bool) -> Iterator[str]:

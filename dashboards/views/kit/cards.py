@@ -329,7 +329,7 @@ def interval_bar(loss: Loss, tolerance: float, scale: Scale) -> Any:
     has_ends = loss.low is not None and loss.high is not None
     low, high = (loss.low, loss.high) if loss.low is not None and loss.high is not None else (loss.mean, loss.mean)
 
-    def at(value: float) -> float:
+    def position(value: float) -> float:
         return (100 - _PLACES) / 2 + _PLACES * (value - first) / ((last - first) or 1.0)
 
     interval = f"interval {low:.2f} to {high:.2f}" if has_ends else "no interval yet"
@@ -337,13 +337,16 @@ def interval_bar(loss: Loss, tolerance: float, scale: Scale) -> Any:
     side = "across" if not has_ends else "within" if high <= tolerance else "beyond" if low > tolerance else "across"
     return html.Div(
         [
-            html.Div(className="tolerated", style={"left": "0%", "width": f"{at(tolerance):.2f}%"}),
-            html.Div(className="zero", style={"left": f"{at(0.0):.2f}%"}),
-            html.Div(className="limit", style={"left": f"{at(tolerance):.2f}%"}),
-            html.Div(className="line", style={"left": f"{at(low):.2f}%", "width": f"{at(high) - at(low):.2f}%"}),
-            html.Div(className="dot", style={"left": f"{at(loss.mean):.2f}%"}),
-            html.Span("0", className="tick before", style={"left": f"{at(0.0):.2f}%"}),
-            html.Span(f"{tolerance:g}", className="tick after", style={"left": f"{at(tolerance):.2f}%"}),
+            html.Div(className="tolerated", style={"left": "0%", "width": f"{position(tolerance):.2f}%"}),
+            html.Div(className="zero", style={"left": f"{position(0.0):.2f}%"}),
+            html.Div(className="limit", style={"left": f"{position(tolerance):.2f}%"}),
+            html.Div(
+                className="line",
+                style={"left": f"{position(low):.2f}%", "width": f"{position(high) - position(low):.2f}%"},
+            ),
+            html.Div(className="dot", style={"left": f"{position(loss.mean):.2f}%"}),
+            html.Span("0", className="tick before", style={"left": f"{position(0.0):.2f}%"}),
+            html.Span(f"{tolerance:g}", className="tick after", style={"left": f"{position(tolerance):.2f}%"}),
         ],
         className=f"interval {side}",
         role="img",
