@@ -35,7 +35,8 @@ Predictions = Literal["auto", "all", "none"]  # which are stored; `auto`: those 
 Share = Annotated[float, Field(ge=0, lt=1)]
 HeldOut = Annotated[float, Field(gt=0, le=0.5)]
 Folds = Annotated[int, Field(ge=FEWEST_FOLDS, le=MOST_FOLDS)]
-Seed = Annotated[int, Field(ge=0, lt=2**32)]
+N_SEEDS = 2**32
+Seed = Annotated[int, Field(ge=0, lt=N_SEEDS)]
 OwnSeed = Annotated[int, Field(ge=0, lt=999)]  # of one source of randomness; three digits of `Seeds.key`
 # A name from a folder, hub or store, as every table shows it. Identity does not depend on names.
 Shown = Annotated[str, AfterValidator(escape_line)]
@@ -503,19 +504,25 @@ class TrialSpec(Recipe):
 
     def identity(self) -> dict[str, Any]:
         """The content that `trial_id` is a digest of. Strategies that freeze the same layers give the same trial."""
+        own = {"init_seed": self.init_seed, "order_seed": self.order_seed}
+        given = {
+            name: seed for name, seed in own.items() if seed not in (None, self.seed)
+        }  # the seed itself is no other
+        return self.cell | {"seed": self.seed} | given
+
+    @cached_property
+    def cell(self) -> dict[str, Any]:
+        """All settings but the seeds: what `cell_id` is a digest of."""
         payload = {"schema_version": SCHEMA_VERSION, **self.model_dump(mode="json", exclude=NOT_IDENTITY)}
         for part, fields in LATER.items():
             values = payload[part] if part else payload
             for name in [name for name, unused in fields.items() if values[name] == unused]:
                 del values[name]
-        for name in SEEDS - {"seed"}:  # given as the seed itself, it changes nothing
-            if payload.get(name) == self.seed:
-                del payload[name]
         if self.freeze.is_baseline:  # without frozen parts their dropout changes nothing
             del payload["frozen_dropout"]
         if self.always_frozen.embeddings:  # frozen embeddings are never updated
             payload["optim"].pop("embedding_updates", None)
-        return payload
+        return {name: value for name, value in payload.items() if name not in SEEDS}
 
     @cached_property
     def trial_id(self) -> str:
@@ -525,7 +532,7 @@ class TrialSpec(Recipe):
     @cached_property
     def cell_id(self) -> str:
         """Digest of all settings but the seeds: the replicates of one cell share it."""
-        return _digest({k: v for k, v in self.identity().items() if k not in SEEDS})
+        return _digest(self.cell)
 
     @cached_property
     def baseline_id(self) -> str:
@@ -552,9 +559,12 @@ class TrialSpec(Recipe):
     def _with(self, settings: Mapping[str, Any]) -> TrialSpec:
         same = {name: getattr(self, name) for name in TrialSpec.model_fields}  # a copy would keep the cached ids
         values = {**same, **settings}
-        return TrialSpec.model_construct(
+        changed = TrialSpec.model_construct(
             self.model_fields_set, **{**values, "data": values["data"].for_seed(values["seed"])}
         )
+        if settings.keys() <= SEEDS:
+            changed.__dict__ |= {name: getattr(self, name) for name in ("cell", "cell_id", "baseline_id")}
+        return changed
 
     @property
     def always_frozen(self) -> FreezeSpec:

@@ -391,7 +391,7 @@ def with_shares(decision: Decision, shares: Mapping[str, pd.Series]) -> Decision
 
 def setting_rows(decision: Decision) -> Iterator[dict[str, Any]]:
     """The rows of the table as JSON values."""
-    for row in decision.table.to_dict("records"):
+    for row in decision.rows:
         yield {name: _plain(row[name]) for name in _SETTING}
 
 

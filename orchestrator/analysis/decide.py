@@ -32,7 +32,7 @@ from orchestrator.analysis.freeze_names import freeze_changes_by
 from orchestrator.analysis.further_seeds import Further, data_to_decide
 from orchestrator.analysis.looks import Simultaneous, deciding_ends, joint_intervals
 from orchestrator.analysis.losses import BROKEN, Collapses, Losses, collapses, excess_p, losses
-from orchestrator.analysis.rows import COMPLETED, ROUNDING, Floats, numbers, require
+from orchestrator.analysis.rows import COMPLETED, ROUNDING, Floats, numbers, records, require
 from orchestrator.analysis.savings import COUNTED, default_saving, savings
 from orchestrator.analysis.two_way import BEYOND, WITHIN, Estimate, chance_within, interval, seed_means, verdict
 from orchestrator.config.quantities import POINTS, amount
@@ -204,12 +204,17 @@ class Decision:
             return ()
         bought: list[TradeOff] = []
         rows = self.candidates[self.candidates["needed"].notna() & ~(self.candidates["excess_p"] <= self.plan.error)]
-        for row in rows.sort_values(["needed", "saved"], ascending=[True, False]).to_dict("records"):
+        for row in records(rows.sort_values(["needed", "saved"], ascending=[True, False])):
             if not bought or row["saved"] > bought[-1].saved + ROUNDING:
                 if row["needed"] >= POINTS:
                     break  # a tolerance of 100 points accepts any loss
                 bought.append(TradeOff(row["needed"], row["cell"], row["freeze_spec"], row["saved"], row["loss"]))
         return tuple(bought)
+
+    @cached_property
+    def rows(self) -> list[dict[str, Any]]:
+        """Those of the table."""
+        return records(self.table)
 
     @cached_property
     def candidates(self) -> pd.DataFrame:
@@ -349,7 +354,7 @@ def with_verdicts(table: pd.DataFrame, plan: DecisionPlan, baseline: Baseline) -
     limit, says_something = plan.tolerance, not baseline.is_vacuous(plan.tolerance)
     pairs = list(zip(table["low"].tolist(), table["high"].tolist(), strict=True))
     verdicts = pd.Series([verdict(*ends, limit) for ends in pairs], index=table.index, dtype=object)
-    rows = table[_BARS].to_dict("records")
+    rows = records(table[_BARS])
     why_not = [_why_barred(row, limit, plan.error) if row["collapsed"] else "" for row in rows]
     barred = pd.Series(why_not, index=table.index, dtype=object)
     chance = chance_within(numbers(table, "loss"), numbers(table, "variance"), numbers(table, "df"), limit)
@@ -386,7 +391,7 @@ def _loss_over_all_runs(row: Mapping[str, Any]) -> float:
 
 def _tolerance_needed(table: pd.DataFrame) -> pd.Series:
     """The smallest tolerance that each setting meets, both without its collapsed runs and with them; at least 0."""
-    rows = table[["high", *_BARS]].to_dict("records")
+    rows = records(table[["high", *_BARS]])
     over_all_runs = [_loss_over_all_runs(row) if row["collapsed"] else -np.inf for row in rows]
     return pd.Series(np.maximum(np.maximum(numbers(table, "high"), over_all_runs), 0.0), index=table.index)
 
@@ -501,7 +506,7 @@ def _interval_columns(
     # An interval wider than half of the score's range excludes nothing that anybody would ask about.
     says_nothing = high - low > (possible[1] - possible[0]) / 2
     rows = by_setting.cells.assign(loss=mean, variance=variance, high=high, says_nothing=says_nothing)
-    why_none = [_why_no_interval(row, looks, baseline) for row in rows.to_dict("records")]
+    why_none = [_why_no_interval(row, looks, baseline) for row in records(rows)]
     has_none = np.array([why != "" for why in why_none], dtype=bool)  # nothing is decided without an interval
     return {
         "variance": variance,

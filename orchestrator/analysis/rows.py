@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,18 @@ def require(frame: pd.DataFrame, columns: Sequence[str]) -> None:
     absent = [name for name in columns if name not in frame.columns]
     if absent:
         raise ValueError(f"the frame has no column {', '.join(absent)}; it has {', '.join(map(str, frame.columns))}")
+
+
+def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """`frame.to_dict("records")` in a third of the time, which tells with hundreds of frames of few rows."""
+    columns = [[_plain_value(value) for value in frame[name].tolist()] for name in frame.columns]
+    return [dict(zip(frame.columns, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _plain_value(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    return None if value is pd.NA else value
 
 
 def usable_trials(frame: pd.DataFrame, value: str) -> pd.DataFrame:

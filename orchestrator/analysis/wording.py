@@ -351,7 +351,7 @@ def left_out_sentence(decision: Decision) -> str:
 def _left_out_settings(decision: Decision) -> dict[str, list[str]]:
     looked = bool((decision.table["n_run"] >= decision.looks.first).any())
     groups: dict[str, list[str]] = {}
-    for row in decision.table.to_dict("records"):
+    for row in decision.rows:
         reason = _left_out_reason(row, decision) or (_incomplete(row, decision) if looked else None)
         if reason is not None:
             groups.setdefault(reason.kind, []).append(f"{_parts(row, decision)} ({reason.why})")

@@ -117,7 +117,7 @@ def chosen_sweep(results: ResultStore, sweep: str | None, *, compares: bool = Fa
         return plans[sweep]
     newest = [*reversed(plans.values())]
     questions = (plan for plan in newest if not is_beside(plan.name, plans))
-    asks = (plan for plan in questions if len({spec.freeze.label for spec in plan.specs}) > 1)
+    asks = (plan for plan in questions if any(spec.freeze.label != plan.specs[0].freeze.label for spec in plan.specs))
     return next(asks, newest[0]) if compares else newest[0]
 
 

@@ -26,7 +26,7 @@ from orchestrator.store.parts import report, unusable_warning
 from orchestrator.store.schema import WRONG_DIGEST, is_intact, read_intact, stamp_of, stamped_name
 from trials.errors import StoreError, quote
 from trials.escaping import compose
-from trials.spec import TrialSpec
+from trials.spec import N_SEEDS, TrialSpec
 
 MOST_NAME_BYTES = 180  # longest name of a sweep; file systems allow 255 bytes, and Ray's job logs add 50
 
@@ -97,7 +97,16 @@ class SweepPlan:
     @cached_property
     def specs(self) -> tuple[TrialSpec, ...]:
         """Its trials in its order, checked once. Raises StoreError: One cannot be read."""
-        return tuple(stored_spec(spec, trial_id) for trial_id, spec in self.trials)
+        checked: dict[str, TrialSpec] = {}  # of each setting; a replicate needs nothing else checked but its seed
+        found = []
+        for trial_id, content in self.trials:
+            setting, seed = repr({**content, "seed": None}), content.get("seed")
+            if setting in checked and type(seed) is int and 0 <= seed < N_SEEDS:
+                found.append(checked[setting].with_seed(seed))
+            else:
+                found.append(stored_spec(content, trial_id))
+                checked[setting] = found[-1]
+        return tuple(found)
 
 
 def is_plan(name: str) -> bool:

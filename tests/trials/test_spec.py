@@ -147,6 +147,8 @@ def test_another_replicate_is_the_trial_that_its_seeds_declare() -> None:
     one = make_spec(init_seed=3)
     assert one.with_seeds(Seeds(5, 1, 5)).trial_id == make_spec(seed=5, init_seed=1).trial_id
     assert one.with_seed(5).trial_id == make_spec(seed=5, init_seed=3).trial_id
+    of_cell = ("cell", "cell_id", "baseline_id")  # which replicates share
+    assert [getattr(one.with_seed(5), name) for name in of_cell] == [getattr(make_spec(), name) for name in of_cell]
 
 
 def test_the_id_of_a_spec_never_changes() -> None:

@@ -36,6 +36,15 @@ def local_store(local_storage: FolderStorage) -> ResultStore:
     return open_store(local_storage.address, must_exist=False)
 
 
+@each("seed", [-1, 2**32, 1.5, "one", None])
+def test_of_a_setting_that_is_known_the_seed_is_checked_all_the_same(seed: object) -> None:
+    stored = make_spec(seed=3).model_dump(mode="json")
+    good = SweepPlan("tiny", 1.0, "tiny.yaml", tuple((str(n), stored | {"seed": n}) for n in range(3)))
+    assert good.specs == tuple(make_spec(seed=n) for n in range(3))
+    with pytest.raises(StoreError, match="seed"):
+        _ = replace(good, trials=(*good.trials, ("x", stored | {"seed": seed}))).specs
+
+
 def plan(name: str = "tiny", *trial_ids: str, time: float = 1.0) -> SweepPlan:
     return SweepPlan(name, time, "tiny.yaml", tuple((trial_id, {"seed": 0, "layers": [0]}) for trial_id in trial_ids))
 
