@@ -32,13 +32,12 @@ def on_ray(job: Job) -> Iterator[Engine]:
     seen = visible_gpus(where) if gpus else nullcontext()
     with TemporaryDirectory(prefix="permafrost-staged-") as folder, seen, ExitStack() as stack:
         plugins = stage(Path(folder), () if where.is_here else ahead, job.say)
-        cluster = stack.enter_context(ray(Path(folder) if plugins.modules or not where.is_here else None))
+        staged = Path(folder) if plugins.modules or not where.is_here else None
+        cluster = stack.enter_context(ray(staged, job.stop.signals.take_back))
         # Ray reads the cluster's settings when it is imported, so these imports follow the cluster's start.
-        from orchestrator.ray_engine.ray_internals import once_disconnected
         from orchestrator.ray_engine.trainable import WorkerSettings
         from orchestrator.ray_engine.tune_engine import tune_engine
 
-        once_disconnected(job.stop.signals.take_back)
         slots = slots_for(
             cluster.nodes,
             sweep.resources,
@@ -52,8 +51,8 @@ def on_ray(job: Job) -> Iterator[Engine]:
         # The final answer takes half a second to import; this process is idle now, so it imports it in the background.
         threading.Thread(target=import_module, args=("orchestrator.analysis.answer",), daemon=True).start()
         settings = WorkerSettings.of(sweep, job.store, plugins=plugins)
-        stack.enter_context(ending_without_nodes(job.stop.signals.interrupt, job.desert))
-        engine = stack.enter_context(tune_engine(slots, settings))
+        stack.enter_context(ending_without_nodes(job.stop.signals.interrupt, job.desert, cluster.logs))
+        engine = stack.enter_context(tune_engine(slots, settings, is_here=where.is_here))
         engine.dashboard = cluster.dashboard if cluster.dashboard.startswith("http") else ""
         engine.label = job.plan.label
         yield engine

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import atexit
 import errno
+import itertools
 import logging
+import math
 import os
 import re
 import shutil
+import signal
 import socket
 import sys
 import threading
+import time
+import warnings
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from resource import RLIM_INFINITY, RLIMIT_AS, RLIMIT_NOFILE, getrlimit, setrlimit
 from typing import Any
@@ -27,7 +34,7 @@ from trials.errors import ConfigError, MissingError, PermafrostError
 from trials.hardware.machine import show_gpus, usable_cores
 
 LOOK_S = 1.0
-ENDING_S, SHUTDOWN_S = 8.0, 5.0
+ENDING_S, SHUTDOWN_S, SIGNALS_S = 8.0, 5.0, 0.005
 SILENT_LOOKS = 45  # without an answer of the head; after 60 s of it Ray aborts the process
 _WATCHED = ("raylet", "gcs_server")
 
@@ -39,7 +46,9 @@ class ClusterLostError(PermafrostError):
 
 
 @contextmanager
-def ending_without_nodes(end: Callable[[Exception], None], desert: Callable[[Exception], None]) -> Iterator[None]:
+def ending_without_nodes(
+    end: Callable[[Exception], None], desert: Callable[[Exception], None], logs: str = ""
+) -> Iterator[None]:
     """While the block runs, call `end` once, in a thread, with the error if no node of the connected Ray is left.
 
     If the block has not ended some seconds later, as it is in a call of Ray that waits for the head, call `desert`.
@@ -49,7 +58,7 @@ def ending_without_nodes(end: Callable[[Exception], None], desert: Callable[[Exc
     """
     has_ended, killed_before = threading.Event(), oom_kills()
     with ExitStack() as stack:
-        look = _local() or _remote(stack)
+        look = _local(logs) or _remote(stack)
 
         def is_over() -> bool:
             if (why := look()) is None:
@@ -68,39 +77,36 @@ def ending_without_nodes(end: Callable[[Exception], None], desert: Callable[[Exc
         yield
 
 
-def leave_behind() -> None:
-    """Shut Ray down after a `ClusterLostError`; what waits for its head all the same ends with the process."""
-    import ray
-
-    leaving = threading.Thread(target=ray.shutdown, name="ray shutdown", daemon=True)
-    leaving.start()
-    leaving.join(SHUTDOWN_S)
-    if leaving.is_alive():
-        atexit.register(_end_process)
-
-
-def _end_process() -> None:
-    """End before Ray's own end, which was registered before."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(ClusterLostError.exit_code)
-
-
-def _local() -> Callable[[], str | None] | None:
+def _local(logs: str) -> Callable[[], str | None] | None:
     """Says which process of a Ray that this process has started is gone; None if it has started none."""
-    from orchestrator.ray_engine.ray_internals import own_processes
-
-    started, logs = own_processes()
-    processes = {name: process for name in _WATCHED for process in started.get(name, [])}
+    processes = {name: pid for name, pid in _children().items() if name in _WATCHED}
 
     def look() -> str | None:
-        for name, process in processes.items():
-            if (code := process.poll()) is not None:
-                how = f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"
-                return f"the local Ray is gone: its process {name} {how}; its logs are in {logs}"
+        for name, pid in processes.items():
+            if (ended := os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)) is not None:
+                how = "ended with code" if ended.si_code == os.CLD_EXITED else "was killed by signal"
+                where = f"; its logs are in {logs}" if logs else ""
+                return f"the local Ray is gone: its process {name} {how} {ended.si_status}{where}"
         return None
 
     return look if processes else None
+
+
+def _children() -> dict[str, int]:
+    """The processes that this one has started, by the names of their programs or scripts."""
+    found = dict[str, int]()
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended
+            if int((folder / "stat").read_text(errors="replace").rpartition(")")[2].split()[1]) == os.getpid():
+                words = (folder / "cmdline").read_text(errors="replace").split("\0")
+                found |= {Path(word).name: int(folder.name) for word in words[:3]}
+    return found
+
+
+def _send(name: str, number: signal.Signals) -> bool:
+    if child := _children().get(name):
+        os.kill(child, number)
+    return child is not None
 
 
 def _remote(stack: ExitStack) -> Callable[[], str | None]:
@@ -157,6 +163,8 @@ _SETTINGS = {
     "RAY_CHDIR_TO_TRIAL_DIR": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1",  # a worker that was given no GPU sees none; by default it sees all
     "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_DASHBOARD_STARTUP_TIMEOUT_S": "0",  # seconds that the start of a Ray waits for its dashboard; default 60
+    "RAY_DEDUP_LOGS_SKIP_REGEX": "^",  # any line: Ray would print dozens on its processes on our stdout
     "RAY_OVERRIDE_JOB_RUNTIME_ENV": "1",  # in a job submitted with a folder, workers get that of the launch
     "RAY_idle_worker_killing_time_threshold_ms": "60000",  # default 1 s: before the first trial needs them
     "RAY_task_events_max_num_task_in_gcs": "10000",  # 4 KB each in the head's memory, five per trial; default 100,000
@@ -185,10 +193,12 @@ class Cluster:
 
     Attributes:
         token_hint: Where its token is, or that it asks for none.
+        logs: Where those of a local one are.
     """
 
     dashboard: str
     token_hint: str
+    logs: str = ""
 
     def nodes(self) -> list[Node]:
         """The nodes that are alive now."""
@@ -199,12 +209,18 @@ class Cluster:
 
 @contextmanager
 def local_cluster(
-    staged: Path | None = None, *, preload: bool = False, cpus: int | None = None, gpus: int = 0
+    staged: Path | None = None,
+    take_back: Callable[[], None] = lambda: None,
+    *,
+    preload: bool = False,
+    cpus: int | None = None,
+    gpus: int = 0,
 ) -> Iterator[Cluster]:
     """A Ray cluster on this machine, on loopback and with a token of its own; shut down afterwards.
 
     Args:
         staged: The working folder of its workers, each of which gets a copy; None for that of this process.
+        take_back: Has this process handle its signals again, which Ray resets at its end.
         preload: Whether the workers, which Ray starts at once, one per core, import what trials need.
         cpus: Its cores; all that this process may use by default.
         gpus: Its GPUs, the first that this process sees. Without any, they are hidden from all of its processes.
@@ -230,7 +246,8 @@ def local_cluster(
         hint = ray_session.NO_TOKEN
         if has_token:
             token = new_token(folder)
-            os.environ |= {ray_session.MODE: "token", ray_session.TOKEN_PATH: str(token)}
+            os.environ.pop(ray_session.MODE, None)  # Ray asks for a token then, even where it was imported before
+            os.environ[ray_session.TOKEN_PATH] = str(token)
             hint = f"token: {token}"
 
         def failed(error: str) -> Exception:
@@ -241,13 +258,19 @@ def local_cluster(
                 f"--cluster local: Ray did not start ({error}); its logs are in {logs}. --cluster inline needs none."
             )
 
-        where = {"address": "local", "include_dashboard": True, "dashboard_host": "127.0.0.1", "_temp_dir": str(folder)}
+        # Ray drops its handle of the dashboard with its settings above.
+        warnings.filterwarnings("ignore", "subprocess .* is still running", ResourceWarning)
+        port = next(port for port in itertools.count(8265) if _is_free(port))
+        where = {"address": "local", "dashboard_host": "127.0.0.1", "dashboard_port": port, "_temp_dir": str(folder)}
         size = {"num_cpus": cpus or usable_cores(), "num_gpus": gpus}
-        with _connected(staged, hint, failed, **where, **size) as cluster:
-            from orchestrator.ray_engine.ray_internals import use_started_workers
+        with _connected(staged, hint, failed, take_back, **where, **size) as cluster:
+            yield replace(cluster, dashboard=f"http://127.0.0.1:{port}", logs=str(folder / "session_latest" / "logs"))
 
-            use_started_workers()
-            yield cluster
+
+def _is_free(port: int) -> bool:
+    with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+        return True
+    return False
 
 
 FEWEST_FILES = 256  # that a process may open: below it Ray's own do not start
@@ -297,11 +320,11 @@ def _is_connected() -> bool:
 
 
 @contextmanager
-def own_cluster(staged: Path | None = None) -> Iterator[Cluster]:
+def own_cluster(staged: Path | None = None, take_back: Callable[[], None] = lambda: None) -> Iterator[Cluster]:
     """The Ray cluster that this machine belongs to, or that RAY_ADDRESS names; it keeps running afterwards.
 
     Args:
-        staged: As of `local_cluster`.
+        staged, take_back: As of `local_cluster`.
 
     Raises:
         ConfigError: the cluster does not exist, or RAY_AUTH_MODE has an unknown value.
@@ -313,32 +336,86 @@ def own_cluster(staged: Path | None = None) -> Iterator[Cluster]:
     def failed(error: str) -> PermafrostError:
         return ConfigError(f"--cluster auto: Ray is not running here ({error}). Start it, or use --cluster local.")
 
-    with _connected(staged, hint, failed, address="auto") as cluster:
+    with _connected(staged, hint, failed, take_back, address="auto") as cluster:
         yield cluster
 
 
-# Seconds for the node of a local Ray at its first start and the second: a busy machine needs more than a minute, and a
-# Ray that starts while another of this machine's runs may talk to a process of the other, which knows another token
-# (seen once in ten starts).
-NODE_S = (60.0, 180.0)
+@contextmanager
+def _ray(take_back: Callable[[], None], *, is_new: bool, **options: Any) -> Iterator[Any]:
+    """Ray in a thread of its own, from its start to its end: what `ray.init` returns.
+
+    Outside of the main thread Ray does not take SIGTERM for itself. And Linux kills the processes of a local Ray with
+    the thread that started them, also those of a start that failed half-way.
+
+    Args:
+        take_back: Handles signals again: at its end Ray resets SIGTERM to its default, which would end this process.
+        is_new: Whether Ray was imported with our settings, so that it does not wait for its dashboard, which then waits
+            for it: both at a time would need twice as long for what trials need.
+    """
+    import ray
+
+    context, is_over, most_s = Future[Any](), threading.Event(), math.inf
+
+    def live() -> None:
+        try:
+            context.set_result(ray.init(logging_level=logging.CRITICAL, log_to_driver=False, **options))
+            is_over.wait()
+        except Exception as error:  # Ray raises its own, and any that a wrong setting of its many causes
+            context.set_exception(error)
+        finally:
+            ray.shutdown()
+
+    thread = threading.Thread(target=live, name="ray", daemon=True)
+    thread.start()
+    try:
+        while is_new and not context.done() and not _send("dashboard.py", signal.SIGSTOP):
+            time.sleep(SIGNALS_S)
+        _send("monitor.py", signal.SIGKILL)  # an autoscaler has nothing to do here, and takes a second to end
+        import_module("orchestrator.ray_engine.tune_engine")  # while Ray starts
+        result = context.result()
+        _send("dashboard.py", signal.SIGCONT)
+        yield result
+    except ClusterLostError:
+        most_s = SHUTDOWN_S
+        raise
+    finally:
+        _send("dashboard.py", signal.SIGTERM)  # as Ray does not, which has not waited for it
+        is_over.set()
+        until = time.monotonic() + most_s
+        while thread.is_alive() and time.monotonic() < until:
+            thread.join(SIGNALS_S)
+            take_back()
+        if thread.is_alive():  # it waits for the head, and ends with the process
+            atexit.register(_end_process)
+
+
+def _end_process() -> None:
+    """End before Ray's own end, which was registered before."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(ClusterLostError.exit_code)
+
+
+# How often a local Ray is started, which gives its node half a minute: a busy machine may need more, and a Ray that
+# starts while another of this machine's runs may talk to a process of the other, which knows another token (seen once
+# in ten starts).
+STARTS = 3
 
 
 @contextmanager
 def _connected(
-    staged: Path | None, token_hint: str, failed: Callable[[str], Exception], **options: Any
+    staged: Path | None,
+    token_hint: str,
+    failed: Callable[[str], Exception],
+    take_back: Callable[[], None],
+    **options: Any,
 ) -> Iterator[Cluster]:
+    is_new = "ray" not in sys.modules
     for name, value in _SETTINGS.items():
         os.environ.setdefault(name, value)
-    import ray  # only now: importing it takes seconds, and it reads the settings above
+    import ray  # noqa: F401  # only now: importing it takes seconds, and it reads the settings above
 
-    from orchestrator.ray_engine.ray_internals import (
-        OwnPathJob,
-        dashboard_url,
-        keep_lines_off_stdout,
-        read_token_again,
-        sigterm_stays_ours,
-        starting_at_once,
-    )
+    from orchestrator.ray_engine.ray_internals import OwnPathJob, read_token_again
 
     if _is_connected():
         if options["address"] == "local":
@@ -346,33 +423,16 @@ def _connected(
                 "--cluster local: this process is connected to a Ray already and cannot start another. Use --cluster "
                 "auto, which runs on it, or call `ray.shutdown()` before."
             )
-        url = dashboard_url()
-        yield Cluster(
-            f"http://{url}" if url else "off: Ray has none", "token: that of this process's Ray"
-        )  # whoever has started it ends it
+        yield Cluster("as this process's Ray has it", "token: its own")  # whoever has started it ends it
         return
     read_token_again()
-    keep_lines_off_stdout()
     options |= {"job_config": OwnPathJob()} | ({"runtime_env": {"working_dir": str(staged)}} if staged else {})
-    with ExitStack() as starting:
-        for wait_s in NODE_S:
-            wait_for_dashboard = starting.enter_context(starting_at_once(wait_s))
+    with ExitStack() as stack:
+        for left in reversed(range(STARTS if options["address"] == "local" else 1)):
             try:
-                with sigterm_stays_ours():
-                    ray.init(logging_level=logging.ERROR, log_to_driver=False, **options)
+                context = stack.enter_context(_ray(take_back, is_new=is_new, **options))
                 break
-            except Exception as error:  # Ray raises its own, and any that a wrong setting of its many causes
-                if wait_s == NODE_S[-1] or options["address"] != "local":
+            except Exception as error:
+                if not left:
                     raise failed((str(error).strip().splitlines() or [type(error).__name__])[0]) from error
-                ray.shutdown()
-                starting.close()
-        shut_down = ray.shutdown
-        try:
-            why_off = wait_for_dashboard()
-            url = dashboard_url()
-            yield Cluster(f"http://{url}" if url else f"off: {why_off or 'Ray has none'}", token_hint)
-        except ClusterLostError:
-            shut_down = leave_behind
-            raise
-        finally:
-            shut_down()
+        yield Cluster(f"http://{context.dashboard_url}" if context.dashboard_url else "off: Ray has none", token_hint)

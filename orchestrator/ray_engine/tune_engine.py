@@ -14,13 +14,14 @@ from collections import deque
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal
 
 from filelock import FileLock
 from ray import tune
+from ray.air.execution import AcquiredResources, ResourceManager, ResourceRequest
 from ray.tune.execution.tune_controller import TuneController
 from ray.tune.experiment import Experiment, Trial
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
@@ -28,13 +29,11 @@ from ray.tune.search import SearchAlgorithm
 
 from orchestrator.execution.engine import Engine, Evaluated, Event, Failed, Free, Idle, Preparing, Started
 from orchestrator.execution.trial_queue import Attempt
-from orchestrator.ray_engine.ray_internals import KILLED, act, forget_finished, killed_workers_are_lost
+from orchestrator.ray_engine.ray_internals import KILLED, act, killed_workers_are_lost
 from orchestrator.ray_engine.slots import Slots, resources_of
-from orchestrator.ray_engine.trainable import STEP, Failure, SetUpBoard, Step, TrialTrainable, WorkerSettings
-from trials.cache.set_up_work import SetUpWork
+from orchestrator.ray_engine.trainable import STEP, Step, TrialTrainable, WorkerSettings
 from trials.record import State
 
-N_KEPT = 100  # finished trials that stay: removing them in batches is cheaper
 WAIT_S = 0.1  # where nothing runs; the controller itself waits as long for an event
 
 
@@ -66,6 +65,49 @@ class _Asking(FIFOScheduler):  # type: ignore[misc]  # Ray has no types here
     def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
         """Neither go on nor stop."""
         return str(TrialScheduler.NOOP)
+
+
+@dataclass
+class _Worker(AcquiredResources):  # type: ignore[misc]  # Ray has no types here
+    """What a worker asks of Ray.
+
+    Attributes:
+        is_here: Whether it inherits the environment of this process. Tune gives workers some variables, for which Ray
+            discards those that it has just started.
+    """
+
+    is_here: bool
+
+    def annotate_remote_entities(self, entities: list[Any]) -> list[Any]:
+        """Its class with its options."""
+        options: dict[str, Any] = {"runtime_env": {}} if self.is_here else {}
+        (bundle,) = self.resource_request.bundles
+        others = {name: amount for name, amount in bundle.items() if name not in ("CPU", "GPU")}
+        options |= {"num_cpus": bundle.get("CPU", 0), "num_gpus": bundle.get("GPU", 0), "resources": others}
+        return [entity.options(**options) for entity in entities]
+
+
+class _Unreserved(ResourceManager):  # type: ignore[misc]  # Ray has no types here
+    """Has Ray start each worker at once, as slots have counted what is free; Ray lets it wait if need be."""
+
+    def __init__(self, is_here: bool) -> None:
+        self._is_here = is_here
+
+    def has_resources_ready(self, resource_request: ResourceRequest) -> bool:
+        """Always."""
+        return True
+
+    def acquire_resources(self, resource_request: ResourceRequest) -> _Worker:
+        """What its worker asks for."""
+        return _Worker(resource_request, self._is_here)
+
+    def request_resources(self, *args: Any, **options: Any) -> None:
+        """Nothing, as is all below."""
+
+    cancel_resource_request = free_resources = request_resources
+
+    def clear(self) -> None:
+        """Nothing."""
 
 
 @dataclass(frozen=True)
@@ -101,16 +143,10 @@ class _Heard(tune.Callback):  # type: ignore[misc]  # Ray has no types here
 class TuneEngine(Engine):
     """Runs attempts in workers of the connected cluster, which are reused from one to the next."""
 
-    def __init__(
-        self,
-        folder: Path,
-        slots: Slots,
-        settings: WorkerSettings,
-        trainable: type[TrialTrainable] = TrialTrainable,
-    ) -> None:
-        """`folder`: for Tune's own state; the store is the only source of truth."""
+    def __init__(self, folder: Path, slots: Slots, settings: WorkerSettings, *, is_here: bool = True) -> None:
+        """`folder`: for Tune's own state; the store is the only source of truth. `is_here`: see `tune_engine`."""
         self._slots, self._settings = slots, settings
-        self._experiment = Experiment("sweep", trainable, storage_path=str(folder))
+        self._experiment = Experiment("sweep", TrialTrainable, storage_path=str(folder))
         self._heard = _Heard()
         self._controller = TuneController(
             search_alg=_NothingMore(),
@@ -118,10 +154,10 @@ class TuneEngine(Engine):
             callbacks=[self._heard],
             storage=self._experiment.storage,
             reuse_actors=True,
+            resource_manager_factory=partial(_Unreserved, is_here),
         )
         self._attempts: dict[Trial, Attempt] = {}  # those that run
         self._started = set[Trial]()
-        self._board = SetUpBoard()
         self._had_gpu = False  # whether a trial was evaluated on one
 
     label = staticmethod(attrgetter("label"))  # a trial's name in Ray's dashboard
@@ -152,12 +188,14 @@ class TuneEngine(Engine):
 
     def reply(self, attempt: Attempt, *, goes_on: bool) -> None:
         """Have its worker train up to the next evaluation, or take another trial."""
-        trial = next(trial for trial, running in self._attempts.items() if running is attempt)
-        step: Step = trial.last_result.pop(STEP)  # Tune keeps last results for a while, and this may hold predictions
-        if goes_on:
-            act(self._controller, trial, TrialScheduler.CONTINUE)
-        else:
-            self._release(trial, is_worn=step.is_worn)
+        self._reply(next(trial for trial, running in self._attempts.items() if running is attempt), goes_on=goes_on)
+
+    def _reply(self, trial: Trial, *, goes_on: bool) -> None:
+        step: Step = trial.last_result.pop(STEP)  # Tune keeps last results, and this may hold predictions
+        if not goes_on:
+            self._forget(trial)
+        # A worker that is stopped gets the next trial. One that is worn raises at its next step, and is replaced.
+        act(self._controller, trial, TrialScheduler.CONTINUE if goes_on or step.is_worn else TrialScheduler.STOP)
 
     def events(self, preparing: Preparing) -> Generator[Event, None, None]:
         """The events of all workers."""
@@ -171,10 +209,6 @@ class TuneEngine(Engine):
                 self._step()
                 while self._heard.news:
                     yield from self._events_of(self._heard.news.popleft(), preparing)
-                for trial_id, work in self._board.new():
-                    for attempt in self._attempts.values():
-                        if attempt.spec.trial_id == trial_id:
-                            preparing(attempt.spec, work)
             else:
                 time.sleep(WAIT_S)
             yield Idle()
@@ -188,7 +222,6 @@ class TuneEngine(Engine):
             self._controller.step()
         except SystemError as error:  # where Ray waits, what the handler of a signal raises becomes its cause
             raise error.__cause__ or error from None
-        forget_finished(self._controller, N_KEPT)
 
     def _events_of(self, news: _News, preparing: Preparing) -> Iterator[Event]:
         trial = news.trial
@@ -197,61 +230,48 @@ class TuneEngine(Engine):
             return
         if trial not in self._started:
             self._started.add(trial)
-            self._board.started(attempt.spec.trial_id, attempt.number)
             self._slots.started(attempt.spec.trial_id)
             yield Started(attempt)
-        if news.kind == "result":
-            step: Step = trial.last_result[STEP]
-            self._board.forget(attempt.spec.trial_id)
-            if step.failure is not None:
-                yield self._failed(trial, attempt, step.failure, is_worn=step.is_worn)
-                return
-            for note in step.notes:
-                preparing(attempt.spec, SetUpWork(note))
-            assert step.record is not None, "a step has a record or a failure"
-            self._had_gpu = self._had_gpu or step.record.gpus > 0
-            self._slots.measured(step.held_bytes or 0)
-            yield Evaluated(attempt, step.record)
-        elif news.kind == "lost":
+        if news.kind == "lost":
             error = _error_of(trial)  # of a worker that died or could not start, as what a trial raises is a result
-            yield self._ended(trial, attempt, _state_of_lost(error), f"its worker was lost: {error}")
+            failed = self._failed(attempt, _state_of_lost(error), f"its worker was lost: {error}")
+            self._forget(trial)
+            yield failed
+        elif news.kind == "result":
+            step: Step = trial.last_result[STEP]
+            if step.work is not None:
+                preparing(attempt.spec, step.work)
+                self._reply(trial, goes_on=True)
+            elif step.record is not None:
+                self._had_gpu = self._had_gpu or step.record.gpus > 0
+                self._slots.measured(step.held_bytes or 0)
+                yield Evaluated(attempt, step.record)
+            elif (failure := step.failure) is not None:
+                failed = self._failed(attempt, failure.state, failure.error, is_unseen=failure.is_unseen)
+                self._reply(trial, goes_on=False)
+                yield failed
 
-    def _failed(self, trial: Trial, attempt: Attempt, failure: Failure, *, is_worn: bool) -> Failed:
-        broken = f"a GPU is gone: {failure.error}" if failure.is_unseen and self._had_gpu else None
-        # Or every trial that is left would fail there, one after the other.
-        ended = self._ended(trial, attempt, State.LOST if broken else failure.state, failure.error, broken)
-        trial.last_result.pop(STEP)
-        self._stop(trial, is_worn=is_worn)
-        return ended
-
-    def _ended(self, trial: Trial, attempt: Attempt, state: State, error: str, broken: str | None = None) -> Failed:
+    def _failed(self, attempt: Attempt, state: State, error: str, *, is_unseen: bool = False) -> Failed:
+        if is_unseen and self._had_gpu:  # or every trial that is left would fail there, one after the other
+            return Failed(attempt, State.LOST, error, broken=f"a GPU is gone: {error}")
         relieved = state is State.OUT_OF_MEMORY and self._slots.relieved(attempt.spec.trial_id)
-        self._forget(trial)
-        return Failed(attempt, state, error, relieved, broken)
-
-    def _release(self, trial: Trial, *, is_worn: bool) -> None:
-        self._forget(trial)
-        self._stop(trial, is_worn=is_worn)
-
-    def _stop(self, trial: Trial, *, is_worn: bool) -> None:
-        # A worker that is stopped gets the next trial. One that is worn raises at its next step, and is replaced.
-        act(self._controller, trial, TrialScheduler.CONTINUE if is_worn else TrialScheduler.STOP)
+        return Failed(attempt, state, error, relieved)
 
     def _forget(self, trial: Trial) -> None:
-        trial_id = self._attempts.pop(trial).spec.trial_id
         self._started.discard(trial)
-        self._slots.give_back(trial_id)
-        self._board.forget(trial_id)
+        self._slots.give_back(self._attempts.pop(trial).spec.trial_id)
 
 
 @contextmanager
-def tune_engine(
-    slots: Slots, settings: WorkerSettings, trainable: type[TrialTrainable] = TrialTrainable
-) -> Iterator[TuneEngine]:
-    """An engine on the connected cluster. Where the block raises, workers end with the cluster, which may be gone."""
+def tune_engine(slots: Slots, settings: WorkerSettings, *, is_here: bool = True) -> Iterator[TuneEngine]:
+    """An engine on the connected cluster. Where the block raises, workers end with the cluster, which may be gone.
+
+    Args:
+        is_here: Whether the cluster is this machine, so that workers inherit the environment of this process.
+    """
     logging.getLogger("ray.tune.execution.tune_controller").setLevel(logging.CRITICAL)  # lost workers are events
     with tune_folder() as folder, killed_workers_are_lost():
-        engine = TuneEngine(folder, slots, settings, trainable)
+        engine = TuneEngine(folder, slots, settings, is_here=is_here)
         yield engine
         engine.close()
 

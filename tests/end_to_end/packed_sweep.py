@@ -11,7 +11,6 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,6 @@ def main(folder: Path) -> None:
     from tests.builders import make_record, make_spec
     from tests.loops import loop_of
     from trials.hardware.machine import Gpu
-    from trials.record import EpochRecord
     from trials.spec import TrialSpec
 
     store, said, running = ResultStore(folder), list[str](), folder.with_name("running")
@@ -37,11 +35,11 @@ def main(folder: Path) -> None:
     specs = [make_spec(seed=seed) for seed in range(BROKEN + 2)]
     with local_cluster(cpus=EXPECTED, gpus=1) as cluster:
         from orchestrator.ray_engine.slots import Packed, PackedSlots
-        from orchestrator.ray_engine.trainable import TrialTrainable, WorkerSettings
+        from orchestrator.ray_engine.trainable import WorkerSettings
         from orchestrator.ray_engine.tune_engine import tune_engine
 
-        class OnSmallGpu(TrialTrainable):
-            def records(self, spec: TrialSpec, config: dict[str, Any]) -> Iterator[EpochRecord]:
+        class OnSmallGpu(WorkerSettings):
+            def records_here(self, spec: TrialSpec, number: int, accumulation: int, *others: Any) -> Any:
                 import torch
 
                 from trials.hardware import device
@@ -60,9 +58,7 @@ def main(folder: Path) -> None:
                             raise torch.OutOfMemoryError("CUDA out of memory.")
                         if ran_out.exists():
                             break
-                    yield replace(
-                        make_record(last=True), device=f"worker {os.getpid()}", accumulation=config["accumulation"]
-                    )
+                    yield replace(make_record(last=True), device=f"worker {os.getpid()}", accumulation=accumulation)
                 finally:
                     own.unlink()
 
@@ -70,7 +66,7 @@ def main(folder: Path) -> None:
         packed = {kind: Packed([Gpu("a card", 80 << 30)], EXPECTED)}
         slots = PackedSlots(packed, 1, cluster.nodes, say=said.append)
         before, recorder = slots.described(), Recorder(store)
-        with tune_engine(slots, WorkerSettings("none", str(folder), None), OnSmallGpu) as engine:
+        with tune_engine(slots, OnSmallGpu("none", str(folder), None)) as engine:
             loop_of(engine, specs, recorder)[0].run()
             recorder.close()
         after = slots.described()

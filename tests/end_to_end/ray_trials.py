@@ -5,7 +5,6 @@ python -m tests.end_to_end.ray_trials KIND STORE
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import sys
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.execution.recorder import Recorder
-from orchestrator.execution.trial_queue import End, Listed
+from orchestrator.execution.trial_queue import Listed
 from orchestrator.ray_engine.cluster import local_cluster
 from orchestrator.ray_engine.slots import ANY, Share, Slots
 from orchestrator.store import ResultStore
@@ -30,13 +29,12 @@ from trials.spec import TrialSpec
 
 SENTENCES = 12  # of the slow set-up
 GIVEN = 1 << 30  # bytes; three of them above what the machine uses now, the monitor kills
-Records = Callable[[TrialSpec, dict[str, Any]], Iterator[EpochRecord]]
+Records = Callable[[TrialSpec, int, int], Iterator[EpochRecord]]  # of an attempt with its number and parts of a batch
 Found = dict[str, Any]
 
 
 def run(
     store: ResultStore,
-    recorder: Recorder,
     n: int,
     records: Records,
     *,
@@ -46,34 +44,36 @@ def run(
     """Run trials whose workers do `start` once and `records` for each; what the loop said of them."""
     specs = [make_spec(seed=seed) for seed in range(n)]
     with local_cluster() as cluster:
+        from orchestrator.ray_engine import tune_engine as on_tune  # Ray reads the cluster's settings on import
         from orchestrator.ray_engine.trainable import TrialTrainable, WorkerSettings
-        from orchestrator.ray_engine.tune_engine import tune_engine  # Ray reads the cluster's settings on import
 
-        class Odd(TrialTrainable):
+        class Slow(TrialTrainable):
             def setup(self, config: dict[str, Any]) -> None:
                 super().setup(config)
                 start()
 
-            def records(self, spec: TrialSpec, config: dict[str, Any]) -> Iterator[EpochRecord]:
-                return records(spec, config)
+        class Odd(WorkerSettings):
+            def records_here(self, spec: TrialSpec, number: int, accumulation: int, *others: Any) -> Any:
+                yield from records(spec, number, accumulation)
 
-        settings = WorkerSettings("none", str(store.root), None)
-        with tune_engine(Slots({ANY: Share()}, cluster.nodes), settings, Odd) as engine:
-            loop, heard = loop_of(engine, source(specs), recorder)
+        vars(on_tune)["TrialTrainable"] = Slow
+        settings = Odd("none", str(store.root), None)
+        with on_tune.tune_engine(Slots({ANY: Share()}, cluster.nodes), settings) as engine:
+            loop, heard = loop_of(engine, source(specs), Recorder(store))
             loop.run()
-            recorder.close()
+            loop.recorder.close()
         return heard.lines
 
 
 def slow_set_up(store: ResultStore) -> Found:
     """One trial whose set-up takes seconds."""
 
-    def records(spec: TrialSpec, config: dict[str, Any]) -> Iterator[EpochRecord]:
+    def records(spec: TrialSpec, number: int, parts: int) -> Iterator[EpochRecord]:
         for _ in count_progress(range(SENTENCES), SetUpWork("encoding x train", SENTENCES, "sentences")):
             time.sleep(EVERY_S / 4)
         yield make_record(last=True)
 
-    heard = run(store, Recorder(store), 1, records)
+    heard = run(store, 1, records)
     return {
         "heard": [line.partition(" ")[2] for line in heard if "encoding" in line],
         "states": store.trials()["state"].to_pylist(),
@@ -91,42 +91,22 @@ def hungry(store: ResultStore) -> Found:
         "RAY_memory_usage_threshold": f"{(used + 3 * GIVEN) / total:.3f}",  # Ray and two workers take one
     }
 
-    def records(spec: TrialSpec, config: dict[str, Any]) -> Iterator[EpochRecord]:
+    def records(spec: TrialSpec, number: int, parts: int) -> Iterator[EpochRecord]:
         eaten = []
-        for _ in range(60 if spec.seed == 1 and config["accumulation"] == 1 else 1):
+        for _ in range(60 if spec.seed == 1 and parts == 1 else 1):
             eaten.append(bytearray(os.urandom(1 << 20)) * 100)
             time.sleep(0.1)
         yield make_record(last=True)
 
-    run(store, Recorder(store), 3, records)
+    run(store, 3, records)
     rows = store.trials().select(["seed", "state", "attempt"]).to_pylist()
     return {row["seed"]: [row["state"], row["attempt"]] for row in rows}
 
 
 def every_end(store: ResultStore) -> Found:
     """A trial for each way to end."""
-    run(
-        store,
-        Recorder(store),
-        len(EXPECTED),
-        lambda spec, config: course(spec, config["attempt"], config["accumulation"]),
-        source=Ending,
-    )
+    run(store, len(EXPECTED), course, source=Ending)
     return {"ends": list(ends_in(store).items())}
-
-
-class Counting(Recorder):
-    """Looks for Tune's trials in the memory of this process, its driver."""
-
-    most = 0
-
-    def ended(self, end: End) -> None:
-        """Count every tenth time."""
-        super().ended(end)
-        if end.spec.seed % 10 == 0:
-            from ray.tune.experiment import Trial
-
-            self.most = max(self.most, sum(isinstance(found, Trial) for found in gc.get_objects()))
 
 
 def many(store: ResultStore, n: int, seconds: float, megabytes: int, start_s: float) -> Found:
@@ -140,16 +120,15 @@ def many(store: ResultStore, n: int, seconds: float, megabytes: int, start_s: fl
         except FileExistsError:
             time.sleep(start_s)
 
-    def records(spec: TrialSpec, config: dict[str, Any]) -> Iterator[EpochRecord]:
+    def records(spec: TrialSpec, number: int, parts: int) -> Iterator[EpochRecord]:
         kept.append(b"x" * (megabytes << 20))
         time.sleep(seconds)
         yield replace(make_record(last=True), device=f"worker {os.getpid()}")
 
-    recorder = Counting(store)
-    run(store, recorder, n, records, start=start)
+    run(store, n, records, start=start)
     rows = store.trials().to_pylist()
     states, workers = (Counter(row[name] for row in rows) for name in ("state", "device"))
-    return {"states": states, "workers": workers, "most_trials_of_tune": recorder.most}
+    return {"states": states, "workers": workers}
 
 
 KINDS: dict[str, Callable[[ResultStore], Found]] = {

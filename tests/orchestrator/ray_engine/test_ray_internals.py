@@ -5,20 +5,14 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
-import logging
-import signal
 from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from packaging.requirements import Requirement
-from ray._private import utils, worker
-from ray._private.node import Node
 from ray.air.execution._internal import RayActorManager
 from ray.exceptions import OutOfMemoryError, RayActorError
-from ray.experimental import internal_kv
-from ray.tune.execution import class_cache
 from ray.tune.execution.tune_controller import TuneController
 
 from orchestrator.ray_engine import ray_internals
@@ -27,7 +21,6 @@ from orchestrator.ray_engine.ray_internals import (
     OwnPathJob,
     PrivateName,
     killed_workers_are_lost,
-    sigterm_stays_ours,
 )
 from trials.plugins.import_origins import folders_for_other_processes
 
@@ -54,16 +47,8 @@ def test_no_other_module_names_one() -> None:
 
 
 def test_a_driver_sends_its_workers_the_folder_of_our_packages_alone() -> None:
-    job = OwnPathJob()
-    job._py_driver_sys_path = ["/where/the/sweep/is/launched"]
+    job = OwnPathJob(_py_driver_sys_path=["/where/the/sweep/is/launched"])
     assert list(job._get_proto_job_config().py_driver_sys_path) == folders_for_other_processes()
-
-
-def test_lines_of_its_processes_are_printed_by_one_function(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert {*inspect.signature(worker.print_to_stdstream).parameters} >= {"data", "ignore_prefix"}
-    monkeypatch.setattr(worker, "print_to_stdstream", None)
-    ray_internals.keep_lines_off_stdout()
-    assert worker.print_to_stdstream({"lines": ["a"]}, ignore_prefix=False) is None
 
 
 def is_there(private: PrivateName) -> bool:
@@ -83,7 +68,7 @@ def test_the_installed_ray_has_each_private_name(private: PrivateName) -> None:
 
 
 def test_a_name_that_is_gone_is_missed() -> None:
-    for name in ("Node.never", "Never.start_monitor", "never"):
+    for name in ("Node.never", "Never.all_processes", "never"):
         assert not is_there(PrivateName("ray._private.node", name, ""))
 
 
@@ -98,32 +83,7 @@ def test_the_table_lists_what_the_module_uses() -> None:
 
 
 def test_names_that_are_called_take_what_they_are_given() -> None:
-    assert ray_internals.own_processes() == ({}, "")
-    for function in ("put", "get", "del", "list"):
-        assert "namespace" in inspect.signature(getattr(internal_kv, f"_internal_kv_{function}")).parameters
     assert [*inspect.signature(TuneController._execute_action).parameters][:3] == ["self", "trial", "decision"]
-    assert isinstance(class_cache.DEFAULT_ENV_VARS, dict | set)
-    assert isinstance(class_cache.ENV_VARS_TO_PROPAGATE, dict | set)
-
-
-def test_a_driver_that_has_left_is_told_before_its_processes_are_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls, node = list[str](), SimpleNamespace(kill_all_processes=lambda **options: calls.append("ended"))
-    monkeypatch.setattr(worker, "_global_node", node)
-    ray_internals.once_disconnected(lambda: calls.append("left"))
-    node.kill_all_processes(check_alive=False)
-    assert calls == ["left", "ended"]
-    source = inspect.getsource(worker.shutdown)
-    assert source.index("core_worker.shutdown_driver()") < source.index("_global_node.kill_all_processes(")
-
-
-def test_a_node_is_started_by_three_functions_which_are_there_again_afterwards() -> None:
-    before = Node.start_api_server, Node.start_ray_processes, Node.start_monitor
-    assert "raise_on_failure" in inspect.signature(Node.start_api_server).parameters
-    with ray_internals.starting_at_once(30.0) as wait:
-        assert Node.start_ray_processes is not before[1]
-        assert logging.getLogger("ray._private.services").filters
-        assert wait() == ""
-    assert (Node.start_api_server, Node.start_ray_processes, Node.start_monitor) == before
 
 
 def test_tune_hears_of_a_killed_worker_as_of_a_dead_actor_and_only_inside() -> None:
@@ -138,12 +98,3 @@ def test_tune_hears_of_a_killed_worker_as_of_a_dead_actor_and_only_inside() -> N
     assert RayActorManager._actor_task_failed is before
     with pytest.raises(RuntimeError, match="unexpected exception"):  # else the above would not be needed any more
         RayActorManager._actor_task_failed(manager, tracked_actor_task=task, exception=OutOfMemoryError("gone"))
-
-
-def test_ray_takes_sigterm_but_while_a_launch_of_ours_connects() -> None:
-    before = signal.getsignal(signal.SIGTERM)
-    with sigterm_stays_ours():
-        utils.set_sigterm_handler(signal.SIG_IGN)
-        assert signal.getsignal(signal.SIGTERM) is before
-    assert "utils.set_sigterm_handler(" in inspect.getsource(worker.init)  # else the block would not be needed any more
-    assert "utils.set_sigterm_handler(" in inspect.getsource(Node)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -20,24 +21,23 @@ from orchestrator.ray_engine.trainable import (
 )
 from tests.builders import make_record, make_spec
 from tests.examples import each
+from trials.cache.set_up_work import note
 from trials.errors import NoDeviceError
 from trials.hardware.machine import VISIBLE
 from trials.record import EpochRecord
-from trials.spec import TrialSpec
 
 
-class IdleTrainable(TrialTrainable):
-    """Runs nothing."""
+def worker(course: Callable[[], Iterator[EpochRecord]], gpus: float, monkeypatch: pytest.MonkeyPatch) -> TrialTrainable:
+    """One whose trial does that."""
 
-    def records(self, spec: TrialSpec, config: dict[str, Any]) -> Iterator[EpochRecord]:
-        return iter(())
+    class Settings(WorkerSettings):
+        def records_here(self, *args: Any) -> Any:
+            yield from course()
 
-
-def worker(kind: type[TrialTrainable], gpus: float, monkeypatch: pytest.MonkeyPatch) -> TrialTrainable:
     monkeypatch.setattr(signal, "signal", lambda number, handler: None)
-    trial = {"spec": make_spec().model_dump_json(), "label": "one", "attempt": 1, "until": None, "worker_slots": 1}
-    made = kind.__new__(kind)
-    made.setup(trial | {"share": Share(1, gpus), "settings": WorkerSettings("none", "results", None)})
+    attempt = {"spec": make_spec().model_dump_json(), "label": "one", "attempt": 1, "accumulation": 1}
+    made = TrialTrainable.__new__(TrialTrainable)
+    made.setup(attempt | {"worker_slots": 1, "share": Share(1, gpus), "settings": Settings("none", "results", None)})
     return made
 
 
@@ -46,7 +46,7 @@ def test_a_worker_without_a_gpu_hides_those_that_its_ray_lets_it_see(
     gpus: float, visible: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(VISIBLE, "0,1")
-    worker(IdleTrainable, gpus, monkeypatch)
+    worker(lambda: iter(()), gpus, monkeypatch)
     assert os.environ[VISIBLE] == visible
 
 
@@ -65,17 +65,16 @@ def test_a_worker_without_a_gpu_hides_those_that_its_ray_lets_it_see(
 def test_an_error_of_cuda_is_reported_before_its_process_ends(
     error: Exception, state: str, ends: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Failing(TrialTrainable):
-        def records(self, spec: TrialSpec, config: dict[str, Any]) -> Iterator[EpochRecord]:
-            raise error
-            yield
+    def course() -> Iterator[EpochRecord]:
+        raise error
+        yield
 
     def settle(memory: object) -> bool:
         assert not ends, "asked of a device that answers no longer"
         return True
 
     monkeypatch.setattr("trials.hardware.device.MemoryLevel.settle", settle)
-    failing = worker(Failing, 1.0, monkeypatch)
+    failing = worker(course, 1.0, monkeypatch)
     step: Step = failing.step()[STEP]
     assert step.failure is not None
     assert (step.failure.state, step.is_worn) == (state, ends)
@@ -89,13 +88,28 @@ def test_an_error_of_cuda_is_reported_before_its_process_ends(
 def test_a_record_comes_with_what_torch_held_of_the_gpu_which_is_more_than_it_gave_out(
     gpus: float, held: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Trained(IdleTrainable):
-        def records(self, spec: TrialSpec, config: dict[str, Any]) -> Iterator[EpochRecord]:
-            yield make_record(last=False, peak_memory_bytes=1 << 30)
+    def course() -> Iterator[EpochRecord]:
+        yield make_record(last=False, peak_memory_bytes=1 << 30)
 
     monkeypatch.setenv(VISIBLE, "0")
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.cuda, "max_memory_reserved", lambda: 3 << 30)
-    step: Step = worker(Trained, gpus, monkeypatch).step()[STEP]
+    step: Step = worker(course, gpus, monkeypatch).step()[STEP]
     assert step.record is not None
     assert (step.held_bytes, step.record.peak_memory_bytes) == (held, 1 << 30)
+
+
+def test_a_step_tells_how_far_a_set_up_is_and_the_next_one_goes_on_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def course() -> Iterator[EpochRecord]:
+        note("a broken file was thrown away")
+        assert not told.wait(0)
+        note("it was made anew")
+        assert told.wait(60)
+        yield make_record(last=False)
+
+    told = threading.Event()
+    working = worker(course, 0.0, monkeypatch)
+    steps: list[Step] = [working.step()[STEP] for _ in range(2)]
+    told.set()
+    assert [str(step.work) for step in steps] == ["a broken file was thrown away", "it was made anew"]
+    assert working.step()[STEP].record is not None

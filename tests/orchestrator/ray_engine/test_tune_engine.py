@@ -75,7 +75,6 @@ def controller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> type[PlayedCo
     for name, played in (("TuneController", PlayedController), ("Trial", PlayedTrial), ("Experiment", Experiment)):
         monkeypatch.setattr(module, name, played)
     monkeypatch.setattr(module, "act", lambda controller, trial, decision: controller.told.append(decision))
-    monkeypatch.setattr(module, "forget_finished", lambda controller, n_kept: None)
     return PlayedController
 
 
