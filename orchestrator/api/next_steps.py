@@ -98,11 +98,16 @@ def _with_epochs(question: Question, epochs: int) -> Question:
 def _baseline(question: Question, planned: PlannedQuestion, launch: Launch, lookup: Lookup) -> Baseline | None:
     """What the baseline of a question learns under its first seeds; None if it was stopped before all had ended."""
     from orchestrator.analysis.decide import baseline_of  # loads pandas
+    from orchestrator.forecast.forecast import forecast_of
 
     seeds = list(dict.fromkeys(spec.seed for spec in planned.plan.trials))
     text = question.baseline_text(seeds[: planned.plan.sweep.decision_plan.min_seeds])
     plan = plan_beside(planned.path, "baseline-", text, launch, lookup)
     if plan.workload:
+        wall = forecast_of(plan, launch.results, launch.where).wall_s  # by the trials that have run, not by pilots
+        if wall is not None and wall.median > launch.time_left:
+            takes, left = duration(wall.median), duration(max(launch.time_left, 0.0))
+            launch.say(f"learn   that takes about {takes}, of which {left} are left: the next command goes on with it")
         with launch.run(plan) as ended:
             if ended.stop.asked:
                 return None
@@ -150,7 +155,7 @@ def next_steps(planned: PlannedQuestion, answers: Answers, launch: Launch, *, is
             yield step._replace(brings=_TO_LEARN) if unlearned and launch.time_left <= 0 else step
     for answer in answers:
         yield from _seeds_beyond(planned, answer)
-        yield from other_tolerance(options, answer)
+        yield from other_tolerance(options, answer, question.name)
     yield from larger if seeds_tell else []
 
 
@@ -190,10 +195,10 @@ def _seeds_beyond(planned: PlannedQuestion, answer: Answer) -> Iterator[NextStep
     yield NextStep(shlex.join(command), f"{brings}{cost}")
 
 
-def other_tolerance(options: ChooseOptions, answer: Answer) -> Iterator[NextStep]:
-    """A tolerance of the answer's list that is met now, where the one that was asked for is not: the next above it, or
-    the largest of the list where the one that was asked for gives up all that was learned. Where the list has none
-    then, half of what was learned.
+def other_tolerance(options: ChooseOptions, answer: Answer, sweep: str) -> Iterator[NextStep]:
+    """How to see the answer at a tolerance of its list that is met now, where the one that was asked for is not: the
+    next above it, or the largest of the list where the one that was asked for gives up all that was learned. Where the
+    list has none then, a question about half of what was learned.
     """
     is_vacuous, gain = answer.decided_by.is_vacuous, answer.decided_by.baseline.gain
     every = answer.decided_by.trade_offs
@@ -203,7 +208,11 @@ def other_tolerance(options: ChooseOptions, answer: Answer) -> Iterator[NextStep
     if beyond:
         met = beyond[-1 if is_vacuous else 0]
         brings = f"is decided with the trials at hand: {bought_text(met, answer.n_layers)}"
-        yield NextStep(options.command(tolerance=tolerance_that_buys(met.tolerance)), brings)
+        limit = f"{tolerance_that_buys(met.tolerance):g}"  # `choose` would look for a deeper freeze first, and run on
+        yield NextStep(
+            shlex.join(("permafrost", "answer", "--store", options.store, "--sweep", sweep, "--tolerance", limit)),
+            brings,
+        )
     elif is_vacuous and (half := math.floor(5 * gain) / 10) > 0:
         brings = f"asks within half of the {gain:.1f} points that were learned: a larger tolerance gives up more"
         yield NextStep(options.command(tolerance=half), brings)

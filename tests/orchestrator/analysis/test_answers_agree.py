@@ -38,7 +38,7 @@ def of_list(answer: Answer) -> Iterator[str]:
     if any(bought.tolerance >= of.baseline.gain for bought in of.trade_offs):
         yield "the list has a tolerance that gives up all that was learned"
     listed = [line.split(": ", 1)[1] for line in tolerance_lines(answer) if line.startswith("  within")]
-    for step in other_tolerance(ChooseOptions(data="x", tolerance=answer.tolerance), answer):
+    for step in other_tolerance(ChooseOptions(data="x", tolerance=answer.tolerance), answer, "choose-x"):
         if not (any(text in step.brings for text in listed) or (of.is_vacuous and not of.trade_offs)):
             yield "a next command brings what the list has not"
 

@@ -118,5 +118,7 @@ def test_no_tolerance_is_proposed_that_gives_up_what_the_baseline_learned_but_ha
     store = write_store(tmp_path / "store", specs(seeds=range(5), train_sizes=(200,)), scores)
     (found,) = answer(store.address, tolerance=100 * loss)
     assert (found.freeze, bool(found.trade_offs)) == (None, loss < 0.1)
-    (step,) = other_tolerance(ChooseOptions(data="x", tolerance=100 * loss), found)
+    (step,) = other_tolerance(ChooseOptions(data="x", tolerance=100 * loss), found, "choose-x")
+    asks = "permafrost answer --store results --sweep choose-x" if found.trade_offs else "permafrost choose x"
+    assert step.command.startswith(asks)
     assert f"--tolerance {proposed}" in step.command
