@@ -206,7 +206,7 @@ class LiveDisplay:
         lines = self._so_far.lines(self._ended) if self._so_far else []
         answers = [Text(line, style="bold", overflow="fold") for line in lines]
         best = Text(f"best {' or '.join(self._metrics)} of this launch", style="italic")
-        ended = [best, self._best_table()] if self._best else []
+        ended: list[RenderableType] = [best, self._best_table()] if self._best else []
         return Stack(head, *answers, RunningTrials(self._running_rows()), *ended)
 
     def _running_rows(self) -> list[tuple[str, ...]]:
