@@ -80,13 +80,14 @@ lint: .venv/ready ## style, types, the direction of imports, and how much a pers
 	$(BIN)/hadolint docker/Dockerfile
 	$(BIN)/compose-lint docker/compose.yaml docker/compose.gpu.yaml
 
-audit: .venv/ready ## known holes of the pinned dependencies, where a database of them can be reached
+audit: .venv/ready ## known holes of the pinned dependencies, and whether their hashes are the index's, where either can be reached
 	$(BIN)/python -m tests.security.audit
+	$(BIN)/python -m tests.security.hashes
 
 setup: .venv/ready ## make .venv with the pinned dependencies and the tools of tests, lint and docs; TORCH=cuda, cu126 or cpu names the build of torch, else the machine decides
 
 # Named once, a build of torch stays until another is named; docker/install.sh says what is taken where none was.
-.venv/sweep: pyproject.toml constraints.txt docker/install.sh $(TORCH:%=.venv/torch-%)
+.venv/sweep: pyproject.toml constraints.txt docker/install.sh $(wildcard docker/hashes/*.txt) $(TORCH:%=.venv/torch-%)
 	docker/install.sh --editable --venv .venv --python $(PYTHON) $(TORCH:%=--%)
 	touch $@
 

@@ -15,6 +15,8 @@
 # Without one of these three the build that is there stays. Where none is, it is the one for CUDA if an NVIDIA driver is
 # loaded, else the CPU build, without 3 GB of CUDA libraries; if pip cannot get that one, the other is taken and said.
 # PYTORCH_INDEX names another package index for the builds of torch; pip's own settings and variables hold as well.
+# All but torch and what only its build brings are files whose hashes docker/hashes names. HASHES=no takes any file of the
+# pinned versions: for an index that builds its own, or a system that those files do not know (Windows, musl).
 # Exit codes: 0 done, 2 a wrong option, otherwise that of the step that failed.
 set -eu
 
@@ -22,7 +24,7 @@ say() { printf 'install: %s\n' "$*" >&2; }
 wrong() { say "$*"; exit 2; }
 
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
-venv=$root/.venv python=python3 editable='' extras='[all]' slim='' torch=''
+venv=$root/.venv python=python3 editable='' extras=all slim='' torch=''
 while [ $# -gt 0 ]; do
   case $1 in
     --venv | --python)
@@ -31,8 +33,8 @@ while [ $# -gt 0 ]; do
       shift
       ;;
     --editable) editable=yes ;;
-    --dev) editable=yes extras='[dev]' ;;
-    --core) extras='' ;;
+    --dev) editable=yes extras=dev ;;
+    --core) extras=core ;;
     --slim) slim=yes ;;
     --cpu | --cuda | --cu[0-9]*)
       [ -z "$torch" ] || [ "$torch" = "${1#--}" ] || wrong "--$torch and $1 exclude each other."
@@ -98,6 +100,20 @@ pip_option_of_machine() {
 }
 
 "$python" -m venv "$venv"
+isolation=''
+if [ "${HASHES:-yes}" != no ]; then
+  # First the tested pip, which then gets the others, and what builds the project: in an environment of its own that would
+  # be without hashes.
+  for file in build "$extras"; do
+    "$venv/bin/python" -m pip install --quiet --no-deps --require-hashes --requirement "$root/docker/hashes/$file.txt" || {
+      say "pip cannot get what docker/hashes/$file.txt names. HASHES=no takes any file of the pinned versions, unchecked."
+      exit 1
+    }
+  done
+  unset PIP_BUILD_CONSTRAINT
+  isolation=--no-build-isolation
+fi
+case $extras in core) extras='' ;; *) extras="[$extras]" ;; esac
 case $torch in
   # Their versions end in +cpu or +cuNNN and sort above those without, so pip takes them where both are offered.
   cpu | cu[0-9]*) set -- --extra-index-url "${PYTORCH_INDEX:-https://download.pytorch.org/whl/$torch}" ;;
@@ -119,11 +135,11 @@ if [ -n "$torch" ] && [ -n "$(built)" ] && ! is_built "$torch"; then
   "$venv/bin/python" -m pip uninstall --quiet --yes torch
 fi
 if [ -n "$editable" ]; then
-  "$venv/bin/python" -m pip install --quiet "$@" --editable "$root$extras"
+  "$venv/bin/python" -m pip install --quiet $isolation "$@" --editable "$root$extras"
   # Else the first launch does, for six seconds.
   "$venv/bin/python" -m compileall -q "$root/orchestrator" "$root/trials" "$root/dashboards" || true
 else
-  "$venv/bin/python" -m pip install --quiet --no-compile "$@" "$root$extras"
+  "$venv/bin/python" -m pip install --quiet --no-compile $isolation "$@" "$root$extras"
   packages=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))') compiled=$packages
   if [ -n "$slim" ]; then
     # Packages' own tests and data, what extensions are built with or notebooks show, Java's workers, sources' maps and

@@ -43,13 +43,14 @@ case "$*" in
   "-m pip index versions "*--extra-index-url*) echo "Available versions: $LISTED, ${LISTED_THERE:-}" ;;
   "-m pip index versions "*) echo "Available versions: ${LISTED:-}" ;;
   "-m pip uninstall "*) echo "$*" >>"$STAND_IN/log"; rm "$STAND_IN/built" ;;
+  "-m pip install "*--require-hashes*) echo "$*" >>"$STAND_IN/hashed"; [ -z "${OTHER_FILES:-}" ] ;;
   "-m pip install "*) echo "$*" >>"$STAND_IN/log"; [ -e "$STAND_IN/built" ] || echo "$OFFERED" >"$STAND_IN/built" ;;
 esac
 """
 
 
 def install_torch(folder: Path, *options: str, offered: str, **variables: str) -> tuple[int, str, list[str]]:
-    """The exit code, what was said, and the calls of pip."""
+    """The exit code, what was said, and the calls of pip, but for those that insist on hashes."""
     (folder / "python").write_text(PYTHON)
     (folder / "python").chmod(0o755)
     (folder / "log").write_text("")
@@ -92,7 +93,19 @@ def test_the_build_that_is_there_stays_and_where_none_is_the_driver_decides(
     lists = {"LISTED": listed, "LISTED_THERE": listed_there, "DRIVER": driver}
     code, said, (call,) = install_torch(tmp_path, offered="cpu", **lists)
     assert (code, said) == (0, "")
-    assert call.removeprefix("-m pip install --quiet ").split("--editable")[0].strip() == asked
+    assert call.removeprefix("-m pip install --quiet --no-build-isolation ").split("--editable")[0].strip() == asked
+
+
+def test_files_with_known_hashes_come_first_and_an_index_with_others_is_an_error_with_the_way_out(
+    tmp_path: Path,
+) -> None:
+    _, _, (call,) = install_torch(tmp_path, "--core", offered="cpu", LISTED=f"{PINNED}+cpu")
+    files = [line.rpartition("/")[2] for line in (tmp_path / "hashed").read_text().splitlines()]
+    assert (files, "--no-build-isolation" in call) == (["build.txt", "core.txt"], True)
+    code, said, calls = install_torch(tmp_path, offered="cpu", OTHER_FILES="yes")
+    assert (code, "HASHES=no" in said, calls) == (1, True, [])
+    code, _, (call,) = install_torch(tmp_path, offered="cpu", LISTED=f"{PINNED}+cpu", OTHER_FILES="yes", HASHES="no")
+    assert (code, "--no-build-isolation" in call) == (0, False)
 
 
 def test_where_there_is_a_driver_and_no_build_for_cuda_one_line_says_that_another_is_taken(tmp_path: Path) -> None:
