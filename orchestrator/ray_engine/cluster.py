@@ -396,10 +396,10 @@ def _end_process() -> None:
     os._exit(ClusterLostError.exit_code)
 
 
-# How often a local Ray is started, which gives its node half a minute: a busy machine may need more, and a Ray that
+# Seconds that a local Ray has until its node is there, at each try: a busy machine may need minutes, and a Ray that
 # starts while another of this machine's runs may talk to a process of the other, which knows another token (seen once
 # in ten starts).
-STARTS = 3
+NODE_S = (60.0, 180.0)
 
 
 @contextmanager
@@ -415,7 +415,7 @@ def _connected(
         os.environ.setdefault(name, value)
     import ray  # noqa: F401  # only now: importing it takes seconds, and it reads the settings above
 
-    from orchestrator.ray_engine.ray_internals import OwnPathJob, read_token_again
+    from orchestrator.ray_engine.ray_internals import OwnPathJob, node_has, read_token_again
 
     if _is_connected():
         if options["address"] == "local":
@@ -428,11 +428,12 @@ def _connected(
     read_token_again()
     options |= {"job_config": OwnPathJob()} | ({"runtime_env": {"working_dir": str(staged)}} if staged else {})
     with ExitStack() as stack:
-        for left in reversed(range(STARTS if options["address"] == "local" else 1)):
+        for wait_s in NODE_S:
             try:
-                context = stack.enter_context(_ray(take_back, is_new=is_new, **options))
+                with node_has(wait_s):
+                    context = stack.enter_context(_ray(take_back, is_new=is_new, **options))
                 break
             except Exception as error:
-                if not left:
+                if wait_s == NODE_S[-1] or options["address"] != "local":
                     raise failed((str(error).strip().splitlines() or [type(error).__name__])[0]) from error
         yield Cluster(f"http://{context.dashboard_url}" if context.dashboard_url else "off: Ray has none", token_hint)

@@ -6,10 +6,12 @@ walks `PRIVATE_NAMES`, the table of them all. No other module names one.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+from ray._private import services
 from ray._raylet import (  # type: ignore[attr-defined]
     AuthenticationTokenLoader,
     setproctitle,  # the package's cannot write a worker's title
@@ -46,6 +48,7 @@ PRIVATE_NAMES = (
         "AuthenticationTokenLoader.instance",
         "a process that launches twice sends each cluster its own token",
     ),
+    PrivateName("ray._private.services", "get_node", "a Ray that starts on a busy machine has minutes for it"),
     PrivateName("ray._raylet", "setproctitle", "the dashboard and `ps` list a worker by its trial"),
     PrivateName("ray.air.execution._internal", "RayActorManager._actor_task_failed", "a killed worker ends one trial"),
     PrivateName("ray.tune.execution.tune_controller", "TuneController._execute_action", "the loop decides, not Tune"),
@@ -71,6 +74,27 @@ class OwnPathJob(JobConfig):  # type: ignore[misc]  # Ray has no types here
 def read_token_again() -> None:
     """Have Ray (2.60) read its token again, which it does once a process: a second launch has another one."""
     AuthenticationTokenLoader.instance().reset_cache()
+
+
+@contextmanager
+def node_has(wait_s: float) -> Iterator[None]:
+    """While the block runs, a Ray that starts gives its node this many seconds to appear (2.60: 30)."""
+    original = services.get_node
+
+    def get_node_in_time(gcs_address: str, node_id: str) -> Any:
+        until = time.monotonic() + wait_s
+        while True:
+            try:
+                return original(gcs_address, node_id)
+            except RuntimeError:  # it is not there yet; the head takes a second to say so
+                if time.monotonic() > until:
+                    raise
+
+    services.get_node = get_node_in_time
+    try:
+        yield
+    finally:
+        services.get_node = original
 
 
 def set_process_title(title: str) -> None:

@@ -11,8 +11,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from ray._private import services
 
 from orchestrator.ray_engine.cluster import local_cluster, room_in
+from orchestrator.ray_engine.ray_internals import node_has
 from trials.errors import MissingError
 
 CHECK = "from orchestrator.ray_engine.cluster import check_loopback_and_files as check; check(); print('passed')"
@@ -102,3 +104,20 @@ with local_cluster():
 def test_a_node_that_is_not_there_in_time_is_started_once_more_and_nothing_of_it_is_left() -> None:
     done = subprocess.run([sys.executable, "-c", LATE], capture_output=True, text=True)
     assert done.stdout == "1 node, 1 raylet\n", done.stderr
+
+
+def test_a_node_that_is_slow_is_asked_for_again_until_its_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = iter([RuntimeError("not yet"), RuntimeError("not yet"), None])
+
+    def get_node(head: str, node: str) -> str:
+        if (error := next(answers)) is not None:
+            raise error
+        return node
+
+    monkeypatch.setattr(services, "get_node", get_node)
+    with node_has(60.0):
+        assert services.get_node("head", "node") == "node"
+    answers = iter([RuntimeError("not there")])
+    with pytest.raises(RuntimeError, match="not there"), node_has(-1.0):
+        services.get_node("head", "node")
+    assert services.get_node is get_node
