@@ -1,7 +1,7 @@
 """Compare a published study with the trials of a store.
 
 permafrost compare
-permafrost compare --store results --study freezing_bert_glue --margin 0.5 --figure comparison.html
+permafrost compare --store results --study freezing_bert_glue --margin 0.5 --out comparison.html
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def compare(
         float, typer.Option(min=0.01, max=100, help="Largest difference of scores that counts as the same, in points.")
     ] = 100 * MARGIN,
     to: Annotated[
-        Path | None, typer.Option("--figure", metavar="FILE", help="Also draw the compared shares, as HTML.")
+        Path | None, typer.Option("--out", "-o", metavar="FILE", help="Also draw the compared shares, as HTML.")
     ] = None,
     as_json: options.Json = False,
 ) -> None:
@@ -59,7 +59,7 @@ def compare(
 
         permafrost compare --study emekaeze_pos
 
-        permafrost compare --store results --study freezing_bert_glue --margin 0.5 --figure comparison.html
+        permafrost compare --store results --study freezing_bert_glue --margin 0.5 --out comparison.html
 
     Exit codes: 0 compared or listed, 2 unknown study, 3 no store, 5 no number can be compared.
     """
@@ -201,7 +201,7 @@ def _write(drawn: dict[str, Any], path: Path) -> None:
     try:
         plotly.io.write_html(drawn, path, include_plotlyjs=True, full_html=True, validate=False)
     except OSError as error:
-        raise ConfigError(f"--figure: {path} cannot be written ({error.strerror}).") from error
+        raise ConfigError(f"--out: {path} cannot be written ({error.strerror}).") from error
 
 
 def figure(rows: Sequence[dict[str, Any]], title: str) -> dict[str, Any] | None:
