@@ -17,11 +17,11 @@ PACKAGES = ("orchestrator", "trials", "dashboards")
 START = "orchestrator.commands.launch_command"
 LIMITS = {
     "modules with a second docstring": 0,
-    "modules that launch reaches": 140,
-    "lines that launch reaches": 24_610,  # 23,700 before folds counted items, more files were known and sizes looked at
-    "import edges": 1_650,
-    "import edges for 1,000 lines": 34,
-    "names of ours that a module takes, most": 41,  # the gradient check of a node; else 35
+    "modules that launch reaches": 137,
+    "lines that launch reaches": 24_400,
+    "import edges": 1_625,
+    "import edges for 1,000 lines": 33,
+    "names of ours that a module takes, most": 40,  # the gradient check of a node; else 35
     "modules that print, but are no command": 0,
 }
 """Imports within functions count; those under TYPE_CHECKING do not. Lines, modules and their sizes have no limit: what

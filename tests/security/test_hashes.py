@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+import re
+
 import pytest
 import requests
+from packaging.specifiers import SpecifierSet
 
 from tests.examples import each
 from tests.lab.gpu.carry import pinned_versions
@@ -37,3 +41,14 @@ def test_an_index_that_cannot_be_asked_is_said_and_no_error(
     monkeypatch.setattr(hashes, "release_hashes", unreachable)
     assert hashes.main([]) == 0
     assert "not compared" in capsys.readouterr().out
+
+
+def test_every_pinned_package_admits_the_oldest_python_that_ours_does() -> None:
+    name = re.compile("[-_.]+")
+    needs = {
+        name.sub("-", found.metadata["Name"]).lower(): SpecifierSet(found.metadata["Requires-Python"])
+        for found in importlib.metadata.distributions()
+        if "Requires-Python" in found.metadata
+    }
+    pinned = pinned_versions().keys() & needs.keys()
+    assert not {package: str(needs[package]) for package in pinned if "3.11.0" not in needs[package]}
