@@ -223,7 +223,7 @@ class FolderStorage(Storage):
         for entry in self._entries():
             if not entry.name.startswith("."):
                 with self._explain_refusal(), contextlib.suppress(FileNotFoundError):  # it vanished meanwhile
-                    if entry.is_file():
+                    if not entry.is_dir():  # a pipe or device is refused where it is read, not left out in silence
                         sizes[entry.name] = entry.stat().st_size
         return sizes
 

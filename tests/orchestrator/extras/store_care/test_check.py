@@ -115,6 +115,15 @@ def test_every_spoiled_file_is_found(real: Real, tmp_path: Path, kind: str) -> N
     assert check_store(copy).ok
 
 
+@each("kind", ["sweeps", "trials", "predictions"])
+def test_a_pipe_in_the_place_of_a_file_is_found_and_not_waited_for(real: Real, tmp_path: Path, kind: str) -> None:
+    copy = real.copy(tmp_path)
+    name = next(name for name in real.files() if name.startswith(kind))
+    (copy / name).unlink()
+    os.mkfifo(copy / name)
+    assert any(found.place == name and "not a regular file" in found.wrong for found in check_store(copy).findings)
+
+
 LOST = {
     "epochs": "is completed, but 0 of ",
     "tags": "is completed, but 0 of ",
