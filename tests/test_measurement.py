@@ -40,7 +40,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Any:
         (tree / "trials" / path.name).symlink_to(path)
     (example,) = re.findall(r"```py\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), re.DOTALL)
     field, before, after = re.split(r"# trials/.*\n", example)[1:]
-    inserted(tree / "trials" / "record.py", "def placed(", f"{field.rstrip()}\n\n")
+    inserted(tree / "trials" / "record.py", "def with_placement(", f"{field.rstrip()}\n\n")
     inserted(tree / "trials" / "run.py", "state.dropout.use():", before)
     inserted(tree / "trials" / "run.py", "state.accrue(", after, after=True)
     done = subprocess.run(

@@ -121,7 +121,7 @@ def test_at_every_step_all_trials_are_stored(part: int, n: int, ending: Callable
     steps = Steps()
     ending(steps)
     # What follows the launch is outside: there a command's process keeps the handler, see test_inline.
-    inside = takewhile(lambda step: step != "reported", steps.seen)
+    inside = takewhile(lambda step: step != "errors_as_exit_codes", steps.seen)
     for index, step in list(enumerate(inside))[part::6]:
         numbers = (signal.SIGINT, signal.SIGTERM) if index % 4 < 2 else (signal.SIGTERM, signal.SIGINT)
         code, stored, said = ending(Steps(step, numbers[:n]))
