@@ -271,19 +271,18 @@ def test_a_deep_link_restores_every_control(url: str, watched: Watched) -> None:
 
 def test_a_control_writes_the_url_and_back_undoes_one_step(url: str, watched: Watched) -> None:
     page = watched.open(f"{url}/training")
-    _choose(page, "split", "test")
-    page.wait_for_url("**/training?split=test")
     _choose(page, "axis", "training time")
-    page.wait_for_url("**axis=train_s")
+    page.wait_for_url("**/training?axis=train_s")
+    _choose(page, "axis", "epochs")
+    page.wait_for_url("**/training")
     wait_until_drawn(page)
     page.go_back()
-    page.wait_for_url("**/training?split=test")
+    page.wait_for_url("**/training?axis=train_s")
+    wait_until_drawn(page)
+    expect(page.locator("#control-axis")).to_have_value("training time")
+    page.go_back()
     wait_until_drawn(page)
     expect(page.locator("#control-axis")).to_have_value("epochs")
-    expect(page.locator("#control-split")).to_have_value("test")
-    page.go_back()
-    wait_until_drawn(page)
-    expect(page.locator("#control-split")).to_have_value("dev")
 
 
 def _choose(page: Page, control: str, option: str) -> None:
