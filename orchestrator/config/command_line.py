@@ -5,7 +5,6 @@ The list of commands imports this and loads no plug-in.
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -31,7 +30,6 @@ def with_common_options(command: Any) -> Any:
         with_common_options(inner)
     if not hasattr(command, "commands"):
         command.params.extend(common_options())
-        command.help = re.sub(r"(?<=\S)\n(?=\S)", " ", command.help or "")  # a line break of the source is none
     return command
 
 

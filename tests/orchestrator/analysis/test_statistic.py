@@ -1,4 +1,4 @@
-"""A statistic of a plug-in that fails is told by its name and trials; tests/test_newcomer.py shows one everywhere."""
+"""The error of a plug-in's statistic names it and its trials; tests/test_newcomer.py shows one on every surface."""
 
 from __future__ import annotations
 
