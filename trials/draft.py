@@ -13,7 +13,7 @@ from typing import Annotated, ParamSpec, TypeVar
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from trials.errors import ConfigError, PermafrostError, unknown_name
+from trials.errors import ConfigError, DataError, ModelError, NotFetchedError, PermafrostError, unknown_name
 from trials.freeze.strategies import FREEZE_STRATEGIES, LAYERS, frozen_layers, has_depths, possible_depths
 from trials.model_checks.checked_models import check_model
 from trials.plugins.registry import HINT
@@ -39,6 +39,7 @@ from trials.tasks.task_corpus import counted_corpus, drop_unlabelled
 
 K = ParamSpec("K")
 V = TypeVar("V")
+F = TypeVar("F")
 Problem = tuple[tuple[str | int, ...], str]  # key path in the draft, message
 
 
@@ -211,7 +212,7 @@ class TrialDraft(Recipe):
         return self
 
     def resolve(self, lookup: Lookup) -> TrialSpec:
-        """Look everything up. Raises DraftError with all problems."""
+        """Look everything up. Raises DraftError with all problems, and NotFetchedError."""
         errors = _Collector()
         data = model = freeze = None
         with errors.collect_under("data"):
@@ -234,15 +235,17 @@ class TrialDraft(Recipe):
             text = f"{self.train_size} is larger than the train split, which has {n_train} sentences."
             errors.add("train_size", text)
         errors.raise_if_any()
-        assert data is not None
-        assert model is not None
-        assert freeze is not None
+        if data is None or model is None or freeze is None:
+            raise NotFetchedError
         same = self.model_dump(include=set(Recipe.model_fields))
         return TrialSpec(**same, data=data, model=model, freeze=freeze, train_size=self.train_size or n_train)
 
 
 class Lookup:
     """Resolves each corpus and model once for all drafts of a plan.
+
+    Of a sweep with mistakes nothing is fetched: with `is_check`, what is on this machine is looked up offline, and what
+    is not, but may be elsewhere, raises NotFetchedError.
 
     Attributes:
         files: From a `DataDraft` to where its files are, downloaded if necessary.
@@ -254,7 +257,8 @@ class Lookup:
         spellings: Which freezes were another spelling of one that is usually written otherwise, a sentence each.
     """
 
-    def __init__(self, *, offline: bool = False) -> None:
+    def __init__(self, *, offline: bool = False, is_check: bool = False) -> None:
+        offline = offline or is_check
         self.resolved: dict[str, str] = {}
         self.spellings: dict[str, None] = {}
 
@@ -264,8 +268,16 @@ class Lookup:
                     " in the cache" if download_ban(offline=offline) else ""
                 )
 
+        def find(look_up: Callable[..., F], draft: DataDraft | ModelDraft) -> F:
+            try:
+                return look_up(draft, offline=offline)
+            except (DataError, ModelError) as error:
+                if is_check and draft.is_remote:
+                    raise NotFetchedError from error
+                raise
+
         def files(draft: DataDraft) -> Located:
-            located = draft.locate(offline=offline)
+            located = find(DataDraft.locate, draft)
             note(draft, located.source)
             return located
 
@@ -274,7 +286,7 @@ class Lookup:
             return draft if draft.is_pinned else draft.pin(self.files(draft).source)
 
         def find_one(draft: ModelDraft) -> ModelSpec:
-            model = find_model(draft, offline=offline)
+            model = find(find_model, draft)
             note(draft, model.source)
             return model
 
@@ -333,6 +345,8 @@ class _Collector:
         except DraftError as error:
             self.problems.extend(((key, *path), text) for path, text in error.problems)
             self.codes.add(error.exit_code)
+        except NotFetchedError:
+            pass
         except PermafrostError as error:
             for line in str(error).split("\n"):  # a message has a line for each problem
                 self.add(key, line, code=error.exit_code)

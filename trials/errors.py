@@ -242,6 +242,10 @@ class NothingMatchedError(PermafrostError):
     exit_code = 5
 
 
+class NotFetchedError(PermafrostError):
+    """A corpus or model of another place that is looked up later, when its sweep has no mistake left."""
+
+
 class RefusedError(PermafrostError):
     """A request that is refused because it would not be safe."""
 

@@ -14,7 +14,7 @@ from orchestrator.sweeps.search_points import points_of
 from orchestrator.sweeps.space import LayersError, Point, path_of
 from orchestrator.sweeps.sweep import MAX_TRIALS, SweepSpec
 from trials.draft import DraftError, Lookup, ModelKey, TrialDraft
-from trials.errors import ConfigError, PermafrostError
+from trials.errors import ConfigError, NotFetchedError, PermafrostError
 from trials.spec import Frozen, TrialSpec
 from trials.starter import STARTER
 
@@ -30,21 +30,22 @@ def expand(sweep: SweepSpec, document: Document, lookup: Lookup) -> list[TrialSp
     specs = dict[str, TrialSpec]()
     problems: dict[str, int] = {}
     points = points_of(sweep.search, sweep.space, layers_of(sweep, lookup))
+    check = Lookup(is_check=True)
     n_since = 0  # points since the first error
+    point: Point | None = None
     while n_since <= MOST_SINCE:
         try:
-            point = next(points, None)
-        except (LayersError, PlacedError) as error:
-            problems |= _point_problems(document, sweep, error)
-            break
-        if point is None:
-            break
-        try:
+            if (point := next(points, None)) is None:
+                break
             for spec in replicates(sweep, point, lookup):
                 lookup.note_same(specs.setdefault(spec.trial_id, spec).freeze, spec.freeze)
+        except (LayersError, PlacedError) as error:
+            problems = _point_problems(document, sweep, error) | problems
         except (ValidationError, DraftError) as error:
-            for text, code in _problems(document, point, error).items():
-                problems.setdefault(text, code)
+            assert point is not None
+            problems = _problems(sweep, document, point, error, check) | problems
+        except NotFetchedError:  # of a sweep that has mistakes elsewhere
+            n_since += 1
         n_since += bool(problems)
         # Every cell of an adaptive search has a random cell in its place.
         are_enough = sweep.search.is_adaptive and len(specs) >= (sweep.search.cells or 0) * len(set(sweep.seeds))
@@ -96,6 +97,8 @@ def layers_of(sweep: SweepSpec, lookup: Lookup) -> Callable[[Point], int]:
             raise PlacedError(
                 [(point.place(fault.path), fault.text) for fault in faults(error, _ModelOnly)], 2
             ) from error
+        except NotFetchedError:
+            raise
         except PermafrostError as error:
             raise PlacedError([(point.place(("model",)), str(error))], error.exit_code) from error
 
@@ -122,11 +125,25 @@ def _content(sweep: SweepSpec, point: Point) -> dict[str, Any]:
     return content
 
 
-def _problems(document: Document, point: Point, error: ValidationError | DraftError) -> dict[str, int]:
-    """The problems of a point, each with file, line and key, and its exit code."""
+def _problems(
+    sweep: SweepSpec, document: Document, point: Point, error: ValidationError | DraftError, check: Lookup
+) -> dict[str, int]:
+    """The problems of a point, each with file, line and key, and its exit code.
+
+    Where settings are not valid, also what is wrong with the rest, as its files and depth; nothing is fetched for that.
+    """
     if isinstance(error, DraftError):
         return {document.place(point.place(path)) + text: error.exit_code for path, text in error.problems}
-    return {document.place(point.place(fault.path)) + fault.text: 2 for fault in faults(error, TrialDraft)}
+    wrong = faults(error, TrialDraft)
+    rest = {key: value for key, value in _content(sweep, point).items() if (key,) not in {f.path[:1] for f in wrong}}
+    found = {document.place(point.place(fault.path)) + fault.text: 2 for fault in wrong}
+    try:
+        TrialDraft.model_validate(rest).resolve(check)
+    except DraftError as also:
+        return found | _problems(sweep, document, point, also, check)
+    except (ValidationError, NotFetchedError):  # what is wrong is needed to judge the rest
+        return found
+    return found
 
 
 def _point_problems(document: Document, sweep: SweepSpec, error: LayersError | PlacedError) -> dict[str, int]:

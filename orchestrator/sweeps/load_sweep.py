@@ -63,13 +63,13 @@ def _load_plugins(document: Document) -> None:
 
 def _problems_of_the_rest(document: Document, wrong: set[int | str]) -> tuple[str, ...]:
     """Errors in the trials of a sweep that has errors in other keys, so that one message has all. Fetches nothing."""
-    if wrong & {"trial", "space"}:
+    rest = {key: document.content.get(key, {}) for key in ("trial", "space") if key not in wrong}
+    if "data" not in rest.get("trial", {}) and wrong & {"trial", "space"}:
         return ()
-    rest = {key: document.content.get(key, {}) for key in ("trial", "space")}
     try:
-        expand(SweepSpec.model_validate({"name": "rest", **rest}), document, Lookup(offline=True))
+        expand(SweepSpec.model_validate({"name": "rest", **rest}), document, Lookup(is_check=True))
     except ConfigError as error:
-        return () if error.exit_code == 3 else error.problems  # a file that is not here may be fetched later
+        return error.problems
     except ValidationError:  # a distribution, which needs the invalid search
         return ()
     return ()

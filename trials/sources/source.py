@@ -33,6 +33,7 @@ class FileSource(Generic[D, L]):
         inexact: In words, what somebody asked for whose version may be another one tomorrow, and which version that is
             now: `treebank NAME`, `newest release`. None where it is exact.
         rank: In which order sources are asked whether a bare word means one of theirs.
+        is_remote: Whether what is not on this machine may still be fetched.
     """
 
     locate: Callable[..., L]
@@ -40,6 +41,7 @@ class FileSource(Generic[D, L]):
     named: Callable[[str, str], Keys | None] = lambda word, rest: None
     inexact: Callable[[D], tuple[str, str] | None] = lambda draft: None
     rank: int = 0
+    is_remote: bool = False
 
 
 class Sourced(Frozen):
@@ -60,6 +62,11 @@ class Sourced(Frozen):
     def is_pinned(self) -> bool:
         """Whether it means the same files tomorrow, as far as its name can say."""
         return self.sources[self.way].inexact(self) is None
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether what is not on this machine may still be fetched."""
+        return bool(self.sources[self.way].is_remote)
 
     def version(self, exact: str) -> str:
         """A phrase that says which exact version a name was resolved to: the `source` of a spec."""

@@ -89,6 +89,21 @@ def test_mistakes_are_told_in_the_order_of_the_file(folder: Path) -> None:
     ]  # fmt: skip
 
 
+def test_files_and_depths_that_are_wrong_are_told_in_the_same_round_and_nothing_is_fetched(folder: Path) -> None:
+    text = """goal: {tolerance: -1}
+trial:
+  data: {train: absent.conllu, dev: absent.conllu}
+  max_length: 9999
+  optim: {lr: fast}
+space: {freeze: [none, {strategy: first_k, depth: 40}]}
+"""
+    lines = [problem.split(":")[1] for problem in refusal(sweep(folder, text)).problems]
+    assert lines == ["1", "3", "4", "5", "6"]
+    elsewhere = text.replace("{train: absent.conllu, dev: absent.conllu}", "ud:UD_Nowhere-None")
+    lines = [problem.split(":")[1] for problem in refusal(sweep(folder, elsewhere)).problems]
+    assert lines == ["1", "4", "5", "6"]
+
+
 def test_a_folder_that_is_not_there_is_a_file_error_when_it_is_expanded_unless_a_setting_is_wrong(
     tmp_path: Path,
 ) -> None:

@@ -299,4 +299,4 @@ def _inexact(draft: DataDraft) -> tuple[str, str] | None:
     return inexact_revision(f"dataset {_name(str(draft.hub), draft.config)}", draft.revision)
 
 
-CORPUS_SOURCES.register("hub")(FileSource(_locate, _means, _keys, _inexact, rank=3))
+CORPUS_SOURCES.register("hub")(FileSource(_locate, _means, _keys, _inexact, rank=3, is_remote=True))

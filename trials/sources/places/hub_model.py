@@ -162,4 +162,4 @@ def _inexact(draft: ModelDraft) -> tuple[str, str] | None:
     return inexact_revision(f"model {draft.hub}", draft.revision)
 
 
-MODEL_SOURCES.register("hub")(FileSource(_locate, _means, _keys, _inexact, rank=1))
+MODEL_SOURCES.register("hub")(FileSource(_locate, _means, _keys, _inexact, rank=1, is_remote=True))

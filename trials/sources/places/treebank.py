@@ -178,4 +178,4 @@ def _inexact(draft: DataDraft) -> tuple[str, str] | None:
     return (f"treebank {draft.ud}", "newest release") if draft.release is None else None
 
 
-CORPUS_SOURCES.register("ud")(FileSource(_locate, _means, _keys, _inexact, rank=2))
+CORPUS_SOURCES.register("ud")(FileSource(_locate, _means, _keys, _inexact, rank=2, is_remote=True))
