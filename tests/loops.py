@@ -67,11 +67,11 @@ def loop_of(
     *,
     stop: StopRequest | None = None,
     limits: Limits | None = None,
-    limit_reached: Callable[[], str | None] = lambda: None,
+    reached_limit: Callable[[], str | None] = lambda: None,
 ) -> tuple[TrialLoop, Heard]:
     """The loop, not run yet, and what its display will have heard."""
     source = Listed(trials) if isinstance(trials, Iterable) else trials
     queue = source if isinstance(source, TrialQueue) else TrialQueue(source, limits or Limits(), Unshared())
     heard = Heard()
-    loop = TrialLoop(engine, queue, stop or StopRequest(), recorder, heard, limit_reached, heard.lines.append)  # type: ignore[arg-type]
+    loop = TrialLoop(engine, queue, stop or StopRequest(), recorder, heard, reached_limit, heard.lines.append)  # type: ignore[arg-type]
     return loop, heard

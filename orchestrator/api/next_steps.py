@@ -138,6 +138,8 @@ def next_steps(planned: PlannedQuestion, answers: Answers, launch: Launch, *, is
         yield NextStep(
             options.command(rates=rates), "tries higher learning rates, as the baseline has not learned the task"
         )
+    elif unlearned and question.part is None:
+        yield NextStep(options.command(max_hours=2 * options.max_hours), _TO_LEARN)
     asked_well = [answer for answer in answers if not answer.decided_by.is_vacuous]
     open_ones = any(not answer.decided or answer.further_seeds for answer in asked_well)
     coarse = resolvable_tolerance(question.corpus.task, question.corpus.spec, question.seeds) > options.tolerance
@@ -150,9 +152,8 @@ def next_steps(planned: PlannedQuestion, answers: Answers, launch: Launch, *, is
         larger = [NextStep(options.command(held_out=share), brings), NextStep(options.command(folds=FOLDS), in_folds)]
     seeds_tell = all(answer.decided_by.twin is None for answer in answers)
     yield from [] if seeds_tell else larger
-    if (open_ones or unlearned or not answers) and question.part is None and not is_over:
-        for step in _resume_steps(planned, launch):
-            yield step._replace(brings=_TO_LEARN) if unlearned and launch.time_left <= 0 else step
+    if (open_ones or not answers) and question.part is None and not (is_over or unlearned):
+        yield from _resume_steps(planned, launch)
     for answer in answers:
         yield from _seeds_beyond(planned, answer)
         yield from other_tolerance(options, answer, question.name)

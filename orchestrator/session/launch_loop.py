@@ -37,19 +37,36 @@ from orchestrator.sweeps.plan import Plan, make_plan
 from orchestrator.sweeps.sweep import SweepSpec
 from trials.draft import Lookup
 from trials.errors import ConfigError, StoreError
+from trials.record import EpochRecord
+
+
+@dataclass
+class Reserve:
+    """The last seconds of a launch's time, in which no further evaluation fits: the slowest one so far, and its end.
+
+    From the last evaluation to the prompt an idle machine takes 2 to 3 s: Ray ends, and the answers are computed.
+    """
+
+    seconds: float = 3.0
+
+    def evaluated(self, record: EpochRecord) -> None:
+        """Count an evaluation."""
+        self.seconds = max(self.seconds, Reserve.seconds + record.train_s + record.eval_s)
 
 
 @dataclass(frozen=True)
 class Launch:
     """A launch: where the sweeps of one call run, with what limits, and which store holds their rows.
 
-    At a limit running trials stop after their next evaluation. The same command resumes, and counts from zero.
+    At a limit running trials stop after their next evaluation, which should end within the time. The same command
+    resumes, and counts from zero.
 
     Attributes:
         console: The console that its messages go to.
         max_hours: Wall time from its start; None for no limit.
         max_trials: The most trials that it runs; None for no limit.
         began: Its start, in seconds of the monotonic clock; its time is counted from there.
+        reserve: What its trials leave of its time.
     """
 
     where: ClusterSpec
@@ -58,6 +75,7 @@ class Launch:
     max_hours: float | None = None
     max_trials: int | None = None
     began: float = field(default_factory=time.monotonic)
+    reserve: Reserve = field(default_factory=Reserve)
 
     def __post_init__(self) -> None:
         for name, limit in (("--max-hours", self.max_hours), ("--max-trials", self.max_trials)):
@@ -90,12 +108,12 @@ class Launch:
 
     @property
     def time_left(self) -> float:
-        """Seconds until `max_hours`; infinite without."""
-        return math.inf if self.max_hours is None else self.max_hours * HOUR - self.elapsed_s
+        """Seconds in which an evaluation may still begin, by `max_hours`; infinite without."""
+        return math.inf if self.max_hours is None else self.max_hours * HOUR - self.reserve.seconds - self.elapsed_s
 
-    def limit_reached(self) -> str | None:
-        """A phrase for the limit of time that is reached; None if it is not."""
-        return f"--max-hours {self.max_hours:g} reached" if self.time_left <= 0 else None
+    def reached_limit(self) -> str | None:
+        """The limit of time, as its option was given, if no further evaluation fits; else None."""
+        return f"--max-hours {self.max_hours:g}" if self.time_left <= 0 else None
 
     @contextmanager
     def lookup(self, *, offline: bool, fetched: Callable[[str], None] = lambda name: None) -> Iterator[Lookup]:
@@ -180,7 +198,8 @@ class Launch:
                     membership.announce(ray=engine.dashboard)
                     stop.signals.on_trials_start(lambda: trials.is_over)
                     with display:
-                        TrialLoop(engine, trials, stop, recorder, display, self.limit_reached, self.say).run()
+                        limit, reserve = self.reached_limit, self.reserve
+                        TrialLoop(engine, trials, stop, recorder, display, limit, self.say, reserve).run()
                     stop.signals.on_trials_end()
                     with stop.signals.protect_commit():  # before an engine is left that resets the handlers of signals
                         recorder.flush()
@@ -215,7 +234,7 @@ class TrialLoop:
     """The loop of a launch. It ends when all trials have, or after a stop once running trials have been evaluated.
 
     Attributes:
-        limit_reached: A phrase for the limit of the launch that is reached; None while there is none.
+        reached_limit: The option that gave the limit of the launch that is reached; None while there is none.
         running: The trials that the engine runs, by id.
     """
 
@@ -224,8 +243,9 @@ class TrialLoop:
     stop: StopRequest
     recorder: Recorder
     display: LiveDisplay
-    limit_reached: Callable[[], str | None]
+    reached_limit: Callable[[], str | None]
     say: Callable[[str], None]
+    reserve: Reserve = field(default_factory=Reserve)
     running: set[str] = field(default_factory=set)
 
     def run(self) -> None:
@@ -249,9 +269,9 @@ class TrialLoop:
                     return
 
     def _mind_limits(self) -> None:
-        if not self.stop.asked and (limit := self.limit_reached()) is not None:
-            self.stop.bound = limit
-            self.say(f"Stopping, {limit}: running trials continue to their next evaluation.")
+        if not self.stop.asked and (limit := self.reached_limit()) is not None:
+            self.stop.bound = f"{limit} reached"
+            self.say(f"Stopping, to keep to {limit}: running trials continue to their next evaluation.")
 
     def _fill(self, slot: str) -> None:
         attempt = None if self.stop.asked else self.trials.take()
@@ -264,6 +284,7 @@ class TrialLoop:
     def _evaluated(self, event: Evaluated) -> None:
         spec, record = event.attempt.spec, event.record
         end = self.trials.evaluated(spec, record)
+        self.reserve.evaluated(record)
         self.recorder.evaluated(spec, record)
         self.display.evaluated(spec, record)
         if end is not None:

@@ -47,7 +47,7 @@ def test_hours_that_are_over_stop_at_the_next_evaluation_and_too_few_for_a_trial
     code, outcome, said = launched_with(tmp_path, capsys, max_hours=1e-9)
     assert (code, outcome["completed"]) == (143, 0)
     assert "note    --max-hours 1e-09 is less than the forecast for the longest trial" in said
-    assert "Stopping, --max-hours 1e-09 reached" in said
+    assert "Stopping, to keep to --max-hours 1e-09" in said
     code, _, said = launched_with(tmp_path, capsys, max_hours=1.0)
     assert (code, "less than the forecast" in said) == (0, False)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -111,10 +112,20 @@ def test_one_asked_to_stop_starts_nothing_and_ends_what_runs_at_its_next_evaluat
 def test_a_limit_that_is_reached_before_the_first_trial_starts_none(store: ResultStore) -> None:
     engine, began = PlayedEngine(two_epochs), time.monotonic() - 3_600.0
     launch = Launch(ClusterSpec(), store, stderr, max_hours=1.0, began=began)
-    loop, heard = loop_of(engine, SPECS, Recorder(store), limit_reached=launch.limit_reached)
+    loop, heard = loop_of(engine, SPECS, Recorder(store), reached_limit=launch.reached_limit)
     loop.run()
     assert (engine.started, loop.stop.bound) == ([], "--max-hours 1 reached")
-    assert heard.lines == ["Stopping, --max-hours 1 reached: running trials continue to their next evaluation."]
+    assert heard.lines == ["Stopping, to keep to --max-hours 1: running trials continue to their next evaluation."]
+
+
+def test_a_launch_leaves_time_for_its_slowest_evaluation_and_its_own_end() -> None:
+    launch = Launch(ClusterSpec(), ResultStore(Path("results")), stderr, max_hours=1.0, began=0.0)
+    left = launch.time_left
+    for train_s in (50.0, 20.0):
+        launch.reserve.evaluated(make_record(train_s=train_s, eval_s=7.0))
+    later = replace(launch, max_hours=2.0)  # a question that goes on counts from the same start
+    assert launch.time_left - left == pytest.approx(-57.0, abs=1)
+    assert later.time_left - launch.time_left == pytest.approx(3_600.0, abs=1)
 
 
 def test_where_nothing_can_run_any_more_the_launch_says_why_and_leaves_its_trial_for_the_next(
