@@ -36,6 +36,7 @@ from orchestrator.analysis.trial_frame import CONDITIONS, TEXTS, full_frame
 from orchestrator.claims.claims import RunningDriver, began_at, likely_shares, running_drivers
 from orchestrator.storage.storage import AccessError
 from orchestrator.store import ResultStore
+from orchestrator.store.notes import SweepNote, newest_note
 from orchestrator.store.parts import BrokenPart, Follower, PartFolder, latest_rows
 from orchestrator.store.plans import SweepPlan, newest_plan, stored_spec
 from orchestrator.store.schema import KEYS, METRICS, TABLES
@@ -200,6 +201,7 @@ class PlanFrame:
     source: str
     trials: pd.DataFrame
     asks: DecisionPlan
+    note: SweepNote
 
 
 class FollowedPlans:
@@ -230,18 +232,19 @@ class FollowedPlans:
         if name in self._read and self._read[name][0] == files:
             return self._read[name]
         try:
-            plan = newest_plan(self._storage.subfolder(name), files)
+            folder = self._storage.subfolder(name)
+            plan, note = newest_plan(folder, files), newest_note(folder, files)
         except AccessError:
             raise
         except StoreError as error:
             return files, str(error)
-        return files, None if plan is None else self._frame(plan)
+        return files, None if plan is None else self._frame(plan, note)
 
-    def _frame(self, plan: SweepPlan) -> PlanFrame:
+    def _frame(self, plan: SweepPlan, note: SweepNote) -> PlanFrame:
         read = [(trial_id, self._settings.of_spec(trial_id, spec)) for trial_id, spec in plan.trials]
         rows = [(self._numbers.number(i), i, *pair) for i, pair in read if pair]
         trials = pd.DataFrame(rows, columns=["t", "trial_id", "cell", "seed"]).drop_duplicates("t")
-        return PlanFrame(plan.name, plan.time, plan.source, trials, plan.decision_plan)
+        return PlanFrame(plan.name, plan.time, plan.source, trials, plan.decision_plan, note)
 
 
 _COLUMNS = {
@@ -316,6 +319,7 @@ class Sweep:
         likely: Shares of the work not begun that its drivers are likely to run (None: unknown), and that they may.
         drivers: A line about each driver that runs it, the oldest first.
         asks: What its answers go by.
+        note: What people wrote about it.
     """
 
     name: str
@@ -328,6 +332,7 @@ class Sweep:
     drivers: tuple[str, ...] = ()
     likely: tuple[float | None, float] = (1.0, 1.0)
     asks: DecisionPlan = field(default_factory=DecisionPlan)
+    note: SweepNote = field(default_factory=SweepNote)
 
     @property
     def is_running(self) -> bool:
@@ -473,6 +478,7 @@ class Frames:
             tuple(map(str, drivers)),
             likely_shares(drivers),
             plan.asks,
+            plan.note,
         )
 
     def _everything(self, sweeps: Sequence[Sweep], ended: pd.DataFrame, active: pd.DataFrame) -> Sweep:

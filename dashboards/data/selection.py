@@ -90,6 +90,7 @@ class PageQuery:
         trials: Ids of the trials picked to be compared, in order.
         sort, filters, columns: Of the grid of trials: `score.desc,seed.asc`, AG Grid's JSON, names of columns; empty
             for the best first, none, and those in which trials differ.
+        tag: The list of sweeps has only those with this tag; empty for all.
         theme: light, dark, or auto (as the system).
         pause: Whether the page ignores new rows.
     """
@@ -116,6 +117,7 @@ class PageQuery:
     sort: str = ""
     filters: Annotated[str, AfterValidator(_filters)] = ""
     columns: Words = ()
+    tag: str = ""
     theme: Annotated[str, _one_of(THEMES)] = "auto"
     pause: bool = False
 

@@ -20,12 +20,21 @@ from dashboards.views.kit.components import part_id
 from dashboards.views.kit.part import EmptyPartError, Part
 from orchestrator.analysis.answer import Answer
 from orchestrator.config.quantities import amount
+from orchestrator.store.notes import SweepNote
 from orchestrator.store.plans import is_beside
+from trials.escaping import escape_line
 from trials.record import State as TrialState
 
 MOST_ANSWERED = 8  # newest sweeps whose answers are computed
 MOST_WEIGHED = 12  # questions of the newest sweeps that are answered to know which sweep opens: some seconds
-_KEPT = ("tolerance", "cost", "budget", "theme", "pause")  # query keys that are kept when another sweep is opened
+_KEPT = (
+    "tolerance",
+    "cost",
+    "budget",
+    "tag",
+    "theme",
+    "pause",
+)  # query keys that are kept when another sweep is opened
 
 
 def prepare_sweeps(selection: Selection) -> Selection:
@@ -40,9 +49,14 @@ def sweep_list(selection: Selection) -> Any:
     kept = PageQuery(**{name: getattr(selection.query, name) for name in _KEPT})
     alike = kept.but(tolerance=selection.plan.tolerance, theme="auto", pause=False)
     answered = {sweep.name for sweep in answerable(selection.snapshot)}
-    lines = [_line(sweep, kept, alike, sweep.name in answered) for sweep in selection.snapshot.sweeps.values()]
+    sweeps, tag = selection.snapshot.sweeps.values(), selection.query.tag
+    lines = [_line(sweep, kept, alike, sweep.name in answered) for sweep in sweeps if tag in ("", *sweep.note.tags)]
     limit = amount(selection.plan.tolerance, "point")
-    return html.Div([html.P(f"What each would freeze to lose at most {limit}."), html.Ul(lines)])
+    words: list[Any] = [f"What each would freeze to lose at most {limit}."]
+    if tag:
+        address = f"/{selection.url_query.but(tag='').search()}"
+        words += [f" {len(lines)} of {len(sweeps)}, tagged {tag}. ", dcc.Link("Show all", href=address)]
+    return html.Div([html.P(words), html.Ul(lines)])
 
 
 def answerable(snapshot: Snapshot) -> list[Sweep]:
@@ -92,6 +106,8 @@ def sweeps_table(selection: Selection) -> pd.DataFrame:
             "state": [state_of(sweep) for sweep in sweeps],
             "trials": [len(sweep.trials) for sweep in sweeps],
             "completed": [_n_completed(sweep) for sweep in sweeps],
+            "note": [sweep.note.text for sweep in sweeps],
+            "tags": [", ".join(sweep.note.tags) for sweep in sweeps],
         }
     )
 
@@ -113,7 +129,9 @@ def _line(sweep: Sweep, kept: PageQuery, alike: PageQuery, is_answered: bool) ->
         parts += [", last row ", age]
     address = f"/answers.txt{alike.but(sweep=sweep.name).search()}#{_n_completed(sweep)}"
     answer = html.Div(className="fetched", **{"data-answer": address}) if is_answered else None
-    return html.Li([dcc.Link(sweep.name, href=f"/{kept.but(sweep=sweep.name).search()}"), *parts, answer])
+    tags = [dcc.Link(f"#{tag}", href=f"/{kept.but(tag=tag).search()}", className="tag") for tag in sweep.note.tags]
+    note = html.Div([escape_line(sweep.note.text), *tags], className="note") if sweep.note != SweepNote() else None
+    return html.Li([dcc.Link(sweep.name, href=f"/{kept.but(sweep=sweep.name).search()}"), *parts, note, answer])
 
 
 def _n_completed(sweep: Sweep) -> int:

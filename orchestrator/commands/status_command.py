@@ -32,6 +32,7 @@ from orchestrator.forecast import pace
 from orchestrator.session.so_far import so_far_lines
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.evidence import TRIAL_COLUMNS
+from orchestrator.store.notes import SweepNote, notes_by_sweep
 from orchestrator.store.parts import Follower
 from orchestrator.store.plans import SweepPlan, stored_spec
 from orchestrator.store.schema import TRIALS
@@ -86,18 +87,22 @@ def _show(results: ResultStore, plans: Sequence[SweepPlan], *, as_json: bool) ->
     """The progress of sweeps, with their tables."""
     columns = dict.fromkeys([*TRIAL_COLUMNS, *pace.TRIAL_COLUMNS, "checkpoint_error"])
     rows = {row["trial_id"]: row for row in results.trials(list(columns)).to_pylist()}
+    notes = notes_by_sweep(results.storage)
     if as_json:
-        print(json.dumps({"store": str(results.address), "sweeps": [_counts(plan, rows) for plan in plans]}))
+        counts = [
+            _counts(plan, rows) | {"note": notes.get(plan.name, SweepNote()).model_dump(mode="json")} for plan in plans
+        ]
+        print(json.dumps({"store": str(results.address), "sweeps": counts}))
         return
     drivers = running_drivers(results.storage)
     running = {driver.holder.sweep for driver in drivers}
     in_order = sorted(plans, key=lambda plan: plan.name in running)  # those that run stand nearest to the prompt
     if stdout.is_terminal:
-        draws = [partial(_show_sweep, results, rows, drivers, plan) for plan in reversed(in_order)]
+        draws = [partial(_show_sweep, results, rows, drivers, plan, notes) for plan in reversed(in_order)]
         stdout.file.write("".join(reversed(stdout.output_that_fits(draws, "sweeps, the newest last"))))
     else:
         for plan, cells in zip(in_order, _summaries([plan.specs for plan in in_order], rows.values()), strict=True):
-            _show_sweep(results, rows, drivers, plan, cells)
+            _show_sweep(results, rows, drivers, plan, notes, cells)
     stdout.print_line(f"{amount(len(rows), 'trial')} in {results.address}")
 
 
@@ -106,6 +111,7 @@ def _show_sweep(
     rows: Mapping[str, Mapping[str, Any]],
     drivers: Sequence[RunningDriver],
     plan: SweepPlan,
+    notes: Mapping[str, SweepNote],
     cells: Sequence[CellSummary] | None = None,
 ) -> None:
     """Print how far a sweep is and its table; `rows` are those of the store's ended trials, by trial id."""
@@ -113,6 +119,8 @@ def _show_sweep(
     own = [rows[trial_id] for trial_id, _ in plan.trials if trial_id in rows]
     states = ", ".join(f"{n} {state}" for state, n in counts["states"].items()) or "none ended"
     stdout.print(f"sweep {plan.name}: {amount(counts['planned'], 'trial')}, {states}")
+    if plan.name in notes:
+        stdout.print_line(f"note    {notes[plan.name]}")
     for task, data in dict.fromkeys((spec.task, spec.data) for spec in specs if spec.data.sizes):
         stdout.print_line(f"data    {data.name}: {dev_size(task, data)}")
     of_sweep = [driver for driver in drivers if driver.holder.sweep == plan.name]

@@ -26,6 +26,7 @@ from safetensors import SafetensorError, deserialize
 from orchestrator.config.quantities import amount
 from orchestrator.storage.open_storage import open_storage
 from orchestrator.storage.storage import BrokenError, NewerError, Storage
+from orchestrator.store.notes import is_note, read_note
 from orchestrator.store.parts import BrokenPart, PartFolder, is_part, latest_rows, repeated_rows
 from orchestrator.store.plans import SWEEPS, SweepPlan, checked_spec, is_plan, read_plan
 from orchestrator.store.results import MARKER, NEEDED, check_marker, holds_rows, lost_rows
@@ -46,6 +47,7 @@ _AGAIN = "it runs again at the next launch"
 _MEANS = {  # what the loss of a part means
     "predictions": "its trials lack predictions, but stay complete",
     "commits": "lost rows of `trials` may go unnoticed",
+    "notes": "left out: write the note again with `permafrost store note`. Then delete it",
 }
 
 
@@ -92,7 +94,7 @@ class Report:
         if self.ok:
             return "intact."
         parts = [f"{amount(len(self.findings), 'problem')}."]
-        if any(found.means != _MEANS["predictions"] for found in self.findings):
+        if any(found.means not in (_MEANS["predictions"], _MEANS["notes"]) for found in self.findings):
             parts.append("The same launch runs again what is lost.")
         if n := self.without_predictions:
             parts.append(f"Predictions of {amount(n, 'trial')} are lost; nothing runs again for them.")
@@ -173,7 +175,15 @@ def _check_plans(storage: Storage, report: Report) -> list[SweepPlan]:
     newest = []
     for sweep in storage.subfolder(SWEEPS).folders():
         folder, plans = storage.subfolder(SWEEPS).subfolder(sweep), list[SweepPlan]()
-        for name in filter(is_plan, folder.files()):
+        files = folder.files()
+        for name in filter(is_note, files):
+            try:
+                read_note(folder, name)
+            except FileNotFoundError:
+                continue
+            except BrokenError as error:
+                report.find(f"{SWEEPS}/{sweep}/{name}", error.wrong, _MEANS["notes"])
+        for name in filter(is_plan, files):
             place = f"{SWEEPS}/{sweep}/{name}"
             try:
                 plan = read_plan(folder, name)

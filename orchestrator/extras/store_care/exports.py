@@ -15,7 +15,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import csv
 
-from orchestrator.store.plans import stored_spec
+from orchestrator.store.notes import notes_by_sweep, write_note
+from orchestrator.store.plans import SWEEPS, stored_spec
 from orchestrator.store.results import ResultStore
 from orchestrator.store.schema import COLUMNS, COMMIT_ORDER, KEYS, SCHEMA_VERSION
 from trials.corpora.corpus import SPLITS
@@ -131,7 +132,7 @@ def _type(kind: pa.DataType) -> str:
 
 def export_store(store: ResultStore, folder: Path) -> dict[str, int]:
     """Write a compact copy of a store into a folder, to be given away: the newest attempt of each ended trial and the
-    newest plan of each sweep, without weights, checkpoints and the folders of this machine; the rows of each table.
+    newest plan and note of each sweep, without weights, checkpoints and folders of this machine; the rows of tables.
 
     Of every path in a spec the last two parts stay, as in `my-treebank/dev.conllu`; no trial's id depends on them. What
     is broken is left out, with the completed trials that lost rows by it.
@@ -161,6 +162,8 @@ def export_store(store: ResultStore, folder: Path) -> dict[str, int]:
     for plan in store.sweeps():
         shown = tuple((trial_id, without_folders(spec)) for trial_id, spec in plan.trials if _has_spec(spec, trial_id))
         new.add_plan(replace(plan, source=_last_parts(plan.source), trials=shown))
+    for sweep, note in notes_by_sweep(store.storage).items():
+        write_note(new.storage.subfolder(SWEEPS).subfolder(sweep), note)
     return {table: len(of_table) for table, of_table in rows.items() if table in COLUMNS}
 
 

@@ -1,6 +1,7 @@
-"""Maintain a store: verify it, export tables or a copy.
+"""Maintain a store: verify it, note what a sweep is for, export tables or a copy.
 
 permafrost store verify --store results
+permafrost store note starter "For the paper" --tag paper
 permafrost export tables tables --format csv --store results
 permafrost export store all --store results,other-results
 """
@@ -12,16 +13,22 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from pydantic import ValidationError
 
+from orchestrator.api.answering import chosen_sweep
 from orchestrator.config import options
 from orchestrator.config.console import DEFAULT_STORE, command_group, errors_as_exit_codes, say, stdout
 from orchestrator.config.quantities import amount
+from orchestrator.config.yaml_document import faults
 from orchestrator.extras.store_care.check import check_store
 from orchestrator.extras.store_care.exports import Format, export_store, export_tables
 from orchestrator.store import open_store
+from orchestrator.store.notes import SweepNote, newest_note, write_note
+from orchestrator.store.plans import SWEEPS
 from orchestrator.store.results import MARKER
+from trials.errors import ConfigError
 
-app = command_group("Verify stores.")
+app = command_group("Verify stores, and note what sweeps are for.")
 
 
 @app.command()
@@ -50,6 +57,41 @@ def verify(store: options.Store = DEFAULT_STORE, as_json: options.Json = False) 
     raise typer.Exit(int(not report.ok))
 
 
+@app.command()
+def note(
+    sweep: Annotated[str, typer.Argument(metavar="SWEEP", help="The name of a sweep.")],
+    text: Annotated[str | None, typer.Argument(metavar="TEXT", help="One line; '' removes it.")] = None,
+    tags: Annotated[
+        list[str] | None, typer.Option("--tag", metavar="TAG", help="A tag; repeatable. '' removes all of them.")
+    ] = None,
+    store: options.Store = DEFAULT_STORE,
+) -> None:
+    """Note a text and tags on a sweep, or show them. `status` and the dashboard show them, too.
+
+    A text replaces the one before, tags replace all tags before. A sweep may be running.
+
+    Examples:
+        permafrost store note starter "Rerun with the new tokenizer" --tag paper --tag final
+
+        permafrost store note starter
+    """
+    with errors_as_exit_codes():
+        results = open_store(store)
+        folder = results.storage.subfolder(SWEEPS).subfolder(chosen_sweep(results, sweep).name)
+        before = newest_note(folder)
+        given = {"text": text, "tags": None if tags is None else [tag for tag in tags if tag]}
+        changes = {key: value for key, value in given.items() if value is not None}
+        try:
+            after = SweepNote.model_validate(before.model_dump() | changes)
+        except ValidationError as error:
+            names = {"text": "TEXT", "tags": "--tag"}
+            wrong = [f"{names[str(fault.path[0])]}: {fault.text}" for fault in faults(error, SweepNote)]
+            raise ConfigError(wrong) from error
+        if after != before:
+            write_note(folder, after)
+        _line(str(after) or f"No note on {sweep}.")
+
+
 def export_(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The output folder.")],
     form: Annotated[Format, typer.Option("--format", help="The file format.")] = Format.CSV,
@@ -73,7 +115,7 @@ def export_store_(
 ) -> None:
     """Write a compact copy of a store for others, without weights and without the folders of this machine.
 
-    It holds the newest attempt of every ended trial, and each sweep's newest plan. Several stores become one.
+    It holds the newest attempt of every ended trial, and each sweep's newest plan and note. Several stores become one.
 
     Examples:
         permafrost export store to-share --store results
