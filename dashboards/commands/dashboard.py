@@ -16,7 +16,6 @@ from urllib.parse import urlencode
 
 import typer
 
-from orchestrator.api.answering import chosen_sweep
 from orchestrator.config import options
 from orchestrator.config.command_line import configs_folder
 from orchestrator.config.console import DEFAULT_STORE, errors_as_exit_codes, say
@@ -93,7 +92,7 @@ def _serve(store: str, page: Mapping[str, str], access: Access) -> int:
 
     frames = Frames(results := open_store(store))
     if "sweep" in page:
-        page = {**page, "sweep": chosen_sweep(results, page["sweep"]).name}
+        page = {**page, "sweep": results.sweep(page["sweep"]).name}
     frames.refresh()
     gc.collect()
     gc.freeze()  # what is known of the store stays: looking through it for garbage would stop a page for 0.3 s

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from dashboards.data.selection import COSTS
-from orchestrator.api.answering import answers_of, chosen_sweep, overrides, plan_with
+from orchestrator.api.answering import answers_of, overrides, plan_with
 from orchestrator.commands.answer_command import ToleranceOption
 from orchestrator.commands.shown_answers import show_answers
 from orchestrator.config import options
@@ -64,7 +64,7 @@ def report(
             raise ConfigError(f"--cost: {cost!r} is not one of {', '.join(COSTS)}.")
         frames = Frames(open_store(store))
         snapshot = frames.refresh()
-        name = sweep or (chosen_sweep(frames.store, None, compares=True).name if snapshot.sweeps else "")
+        name = sweep or (frames.store.sweep(compares=True).name if snapshot.sweeps else "")
         require_sweep(snapshot, name)
         folder = out or path_inside(Path("report"), name)
         is_report = (folder / "report.html").exists()

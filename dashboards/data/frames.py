@@ -36,10 +36,10 @@ from orchestrator.analysis.trial_frame import CONDITIONS, TEXTS, full_frame
 from orchestrator.claims.claims import RunningDriver, began_at, likely_shares, running_drivers
 from orchestrator.storage.storage import AccessError
 from orchestrator.store import ResultStore
-from orchestrator.store.notes import SweepNote, newest_note
 from orchestrator.store.parts import BrokenPart, Follower, PartFolder, latest_rows
 from orchestrator.store.plans import SweepPlan, newest_plan, stored_spec
 from orchestrator.store.schema import KEYS, METRICS, TABLES
+from orchestrator.store.sweep_notes import SweepNote, newest_note
 from trials.errors import StoreError
 from trials.record import MEASURED
 from trials.spec import Seeds, TrialSpec

@@ -20,9 +20,7 @@ from dashboards.views.kit.components import part_id
 from dashboards.views.kit.part import EmptyPartError, Part
 from orchestrator.analysis.answer import Answer
 from orchestrator.config.quantities import amount
-from orchestrator.store.notes import SweepNote
 from orchestrator.store.plans import is_beside
-from trials.escaping import escape_line
 from trials.record import State as TrialState
 
 MOST_ANSWERED = 8  # newest sweeps whose answers are computed
@@ -130,7 +128,7 @@ def _line(sweep: Sweep, kept: PageQuery, alike: PageQuery, is_answered: bool) ->
     address = f"/answers.txt{alike.but(sweep=sweep.name).search()}#{_n_completed(sweep)}"
     answer = html.Div(className="fetched", **{"data-answer": address}) if is_answered else None
     tags = [dcc.Link(f"#{tag}", href=f"/{kept.but(tag=tag).search()}", className="tag") for tag in sweep.note.tags]
-    note = html.Div([escape_line(sweep.note.text), *tags], className="note") if sweep.note != SweepNote() else None
+    note = html.Div([sweep.note.text, *tags], className="note") if str(sweep.note) else None
     return html.Li([dcc.Link(sweep.name, href=f"/{kept.but(sweep=sweep.name).search()}"), *parts, note, answer])
 
 

@@ -140,11 +140,6 @@ class Decision:
     table: pd.DataFrame
     estimate: Estimate
 
-    def at_tolerance(self, tolerance: float) -> Decision:
-        """The decisions at another tolerance, in points. The intervals do not change."""
-        plan = replace(self.plan, tolerance=tolerance)
-        return replace(self, plan=plan, table=with_verdicts(self.table, plan, self.baseline))
-
     @cached_property
     def missing_data(self) -> pd.DataFrame:
         """How much more data would decide each row of `table`: `further_seeds`, `further_sentences`,

@@ -36,18 +36,6 @@ def _plain_value(value: Any) -> Any:
     return None if value is pd.NA else value
 
 
-def usable_trials(frame: pd.DataFrame, value: str) -> pd.DataFrame:
-    """The completed trials (all rows where there is no `state`) whose `value` is a number.
-
-    Raises:
-        ValueError: A column is absent, or a cell has two such trials of one seed: a mean would count it twice.
-    """
-    require(frame, ["cell", "seed", value])
-    rows = frame[is_measured(frame, value)]
-    refuse_twice(rows)
-    return rows
-
-
 def refuse_twice(rows: pd.DataFrame, within: Sequence[str] = ()) -> None:
     """Raises ValueError if a cell has two of these rows with one seed and one value of the columns `within`.
 

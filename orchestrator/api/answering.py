@@ -11,8 +11,7 @@ from orchestrator.analysis.answer_text import curve_lines, lines_of
 from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.config.console import DEFAULT_STORE
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.plans import SweepPlan, is_beside
-from trials.errors import ConfigError, NothingMatchedError
+from trials.errors import ConfigError
 from trials.escaping import escape_line, html
 from trials.record import SAVED
 from trials.spec import TrialSpec
@@ -69,7 +68,7 @@ def answer(
         StoreError: The store cannot be read.
     """
     results = open_store(store)
-    plan = chosen_sweep(results, sweep, compares=True)
+    plan = results.sweep(sweep, compares=True)
     options = {"tolerance": tolerance, "cost": cost, "min_saving": min_saving, "most_seeds": most_seeds}
     return answers_of(results, plan.specs, plan_with(plan.decision_plan, **options), at_best)
 
@@ -98,27 +97,6 @@ def overrides(plan: DecisionPlan, used: DecisionPlan) -> str:
 
 def _plain_value(value: object) -> str:
     return "own choice" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def chosen_sweep(results: ResultStore, sweep: str | None, *, compares: bool = False) -> SweepPlan:
-    """A sweep of a store by its name; None for the newest, or the newest question where one `compares` settings.
-
-    That is neither the sweep of a model trained from its answer nor one that `choose` ran beside it.
-
-    Raises:
-        NothingMatchedError: There is none.
-    """
-    plans = {plan.name: plan for plan in sorted(results.sweeps(), key=lambda plan: plan.time)}
-    if not plans:
-        raise NothingMatchedError(f"{results.address} holds no sweep.")
-    if sweep is not None and sweep not in plans:
-        raise NothingMatchedError(f"{results.address} has no sweep {sweep!r}; it has {', '.join(plans)}.")
-    if sweep is not None:
-        return plans[sweep]
-    newest = [*reversed(plans.values())]
-    questions = (plan for plan in newest if not is_beside(plan.name, plans))
-    asks = (plan for plan in questions if any(spec.freeze.label != plan.specs[0].freeze.label for spec in plan.specs))
-    return next(asks, newest[0]) if compares else newest[0]
 
 
 def answers_of(

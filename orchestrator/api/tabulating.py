@@ -10,7 +10,6 @@ from rich.console import Console, RenderableType
 
 from orchestrator.analysis.cells import cell_label, objective_group, varying_settings
 from orchestrator.analysis.summary import CellSummary, summarise
-from orchestrator.api.answering import chosen_sweep
 from orchestrator.config.console import DEFAULT_STORE
 from orchestrator.config.notebook import ShownInCell
 from orchestrator.session.outcome import earlier_note
@@ -90,4 +89,4 @@ def table(store: str = DEFAULT_STORE, sweep: str | None = None) -> Table:
         StoreError: The store cannot be read.
     """
     results = open_store(store)
-    return Table.from_store(results, chosen_sweep(results, sweep, compares=True))
+    return Table.from_store(results, results.sweep(sweep, compares=True))

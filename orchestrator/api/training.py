@@ -10,7 +10,7 @@ from typing import Literal
 from rich.console import Console
 
 from orchestrator.analysis.freeze_names import freeze_name
-from orchestrator.api.answering import answers_of, chosen_sweep, plan_with
+from orchestrator.api.answering import answers_of, plan_with
 from orchestrator.api.launching import outcome_lines, resume_lines
 from orchestrator.api.model_export import export_model, refuse_folder
 from orchestrator.config.console import DEFAULT_STORE
@@ -122,7 +122,7 @@ def train(
         raise ConfigError(f"--seeds {seeds}: must be 1 or more.")
     refuse_folder(folder)
     launch = Launch(where, open_store(store), CONSOLE)
-    declared = chosen_sweep(launch.results, sweep, compares=True)
+    declared = launch.results.sweep(sweep, compares=True)
     chosen = _chosen_trials(launch, declared, tolerance, freeze)
     spec = _on_all_of_train(chosen[0], with_dev=with_dev)
     held = sorted({trial.seed for trial in chosen})

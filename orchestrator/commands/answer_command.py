@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from orchestrator.api.answering import NO_ANSWER, answers_of, chosen_sweep, overrides, plan_with
+from orchestrator.api.answering import NO_ANSWER, answers_of, overrides, plan_with
 from orchestrator.commands.shown_answers import show_answers
 from orchestrator.config import options
 from orchestrator.config.console import DEFAULT_STORE, errors_as_exit_codes, say, stdout
@@ -87,7 +87,7 @@ def answer(
     """
     with errors_as_exit_codes():
         results = open_store(store)
-        plan = chosen_sweep(results, sweep, compares=True)
+        plan = results.sweep(sweep, compares=True)
         used = plan_with(
             plan.decision_plan, tolerance=tolerance, cost=cost, min_saving=min_saving, most_seeds=most_seeds
         )

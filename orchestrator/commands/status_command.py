@@ -21,7 +21,6 @@ import typer
 
 from orchestrator.analysis.freeze_names import freeze_changes
 from orchestrator.analysis.summary import CellSummary, summarise
-from orchestrator.api.answering import chosen_sweep
 from orchestrator.api.tabulating import Table, table_notes
 from orchestrator.claims.claims import RunningDriver, running_drivers
 from orchestrator.config import options
@@ -32,10 +31,10 @@ from orchestrator.forecast import pace
 from orchestrator.session.so_far import so_far_lines
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.evidence import TRIAL_COLUMNS
-from orchestrator.store.notes import SweepNote, notes_by_sweep
 from orchestrator.store.parts import Follower
 from orchestrator.store.plans import SweepPlan, stored_spec
 from orchestrator.store.schema import TRIALS
+from orchestrator.store.sweep_notes import SweepNote, notes_by_sweep
 from orchestrator.sweeps.corpus_words import dev_size
 from trials.metrics.metric import metric_label
 from trials.record import COSTS, State
@@ -73,11 +72,11 @@ def status(
     with errors_as_exit_codes():
         results = open_store(store)
         if follow:
-            _follow_store(results, chosen_sweep(results, sweep), stdout.print_line)
+            _follow_store(results, results.sweep(sweep), stdout.print_line)
         if each_trial:
             _list_trials(results, as_json=as_json)
             return
-        plans = results.sweeps() if sweep is None else [chosen_sweep(results, sweep)]
+        plans = results.sweeps() if sweep is None else [results.sweep(sweep)]
         if earlier:
             plans = [replace(plan, trials=(*results.earlier_trials(plan).trials, *plan.trials)) for plan in plans]
         _show(results, plans, as_json=as_json)

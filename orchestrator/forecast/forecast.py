@@ -24,13 +24,13 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from orchestrator.config.limits import Resources
 from orchestrator.config.quantities import HOUR, amount, duration
 from orchestrator.forecast.pilot import Pilots, TrialTime, work_passes
 from orchestrator.store import ResultStore
 from orchestrator.store.plans import stored_spec
 from orchestrator.sweeps.cluster_spec import ClusterSpec, gpus_here, slots_of
 from orchestrator.sweeps.plan import Plan
-from orchestrator.sweeps.trial_resources import Resources
 from trials.errors import StoreError
 from trials.hardware.machine import processor_name
 from trials.prefix.work import group_key, shape_key, train_passes

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from orchestrator.analysis.cells import group_by
+from orchestrator.config.limits import Resources
 from orchestrator.config.quantities import amount, gpus_in_words, size
-from orchestrator.sweeps.trial_resources import Resources
 from trials.errors import ConfigError, MissingError, reason
 from trials.hardware.machine import CudaGpus, Gpu, SilentError, listed_gpus
 from trials.spec import TrialSpec

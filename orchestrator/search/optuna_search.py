@@ -111,7 +111,7 @@ def suggested_point(
     """The point with a number, counted from 0 over all suggestions of the search, after these cells.
 
     Raises:
-        LayersError: An axis has no value for the model.
+        PlacedError: An axis has no value for the model.
     """
     with _quiet():
         direction = StudyDirection.MINIMIZE if less_is_better(search.objective) else StudyDirection.MAXIMIZE

@@ -13,7 +13,7 @@ from orchestrator.store import ResultStore
 from orchestrator.store.plans import Suggestion
 from orchestrator.sweeps.expansion import layers_of, replicates
 from orchestrator.sweeps.plan import Plan, group_by_model
-from orchestrator.sweeps.space import LayersError, Point
+from orchestrator.sweeps.space import Point
 from trials.draft import DraftError
 from trials.spec import TrialSpec
 
@@ -51,7 +51,7 @@ def source_of(
     def resolve(point: Point) -> Sequence[TrialSpec] | None:
         try:
             return replicates(sweep, point, plan.lookup)
-        except (ValidationError, DraftError, LayersError):  # not among the samples of the plan
+        except (ValidationError, DraftError):  # not among the samples of the plan
             return None
 
     def record(suggestion: Suggestion, specs: Sequence[TrialSpec]) -> None:

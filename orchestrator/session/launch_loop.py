@@ -37,21 +37,17 @@ from orchestrator.sweeps.plan import Plan, make_plan
 from orchestrator.sweeps.sweep import SweepSpec
 from trials.draft import Lookup
 from trials.errors import ConfigError, StoreError
-from trials.record import EpochRecord
 
 
 @dataclass
 class Reserve:
-    """The last seconds of a launch's time, in which no further evaluation fits: the slowest one so far, and its end.
+    """The last seconds of a launch's time, in which no further evaluation fits: the slowest one so far, and its end."""
 
-    From the last evaluation to the prompt an idle machine takes 2 to 3 s: Ray ends, and the answers are computed.
-    """
+    seconds: float = 3.0  # from the last evaluation to the prompt: Ray ends, answers are computed; idle, 2 to 3 s
 
-    seconds: float = 3.0
-
-    def evaluated(self, record: EpochRecord) -> None:
-        """Count an evaluation."""
-        self.seconds = max(self.seconds, Reserve.seconds + record.train_s + record.eval_s)
+    def evaluated(self, seconds: float) -> None:
+        """Count an evaluation, with the steps before it."""
+        self.seconds = max(self.seconds, Reserve.seconds + seconds)
 
 
 @dataclass(frozen=True)
@@ -284,7 +280,7 @@ class TrialLoop:
     def _evaluated(self, event: Evaluated) -> None:
         spec, record = event.attempt.spec, event.record
         end = self.trials.evaluated(spec, record)
-        self.reserve.evaluated(record)
+        self.reserve.evaluated(record.train_s + record.eval_s)
         self.recorder.evaluated(spec, record)
         self.display.evaluated(spec, record)
         if end is not None:

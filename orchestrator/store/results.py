@@ -31,6 +31,7 @@ from orchestrator.store.plans import (
     SWEEPS,
     Suggestion,
     SweepPlan,
+    is_beside,
     is_plan,
     is_sweep_name,
     newest_plan,
@@ -39,7 +40,7 @@ from orchestrator.store.plans import (
     write_plan,
 )
 from orchestrator.store.schema import ALL_TABLES, CHECKPOINTS, MEASURED_COLUMNS, SCHEMA_VERSION
-from trials.errors import StoreError
+from trials.errors import NothingMatchedError, StoreError
 from trials.record import State
 from trials.spec import TrialSpec
 
@@ -172,6 +173,25 @@ class ResultStore:
         folders = self.storage.subfolder(SWEEPS)
         plans = [newest_plan(folders.subfolder(name), names) for name, names in folders.files_by_folder().items()]
         return sorted((plan for plan in plans if plan is not None), key=lambda plan: plan.time)
+
+    def sweep(self, name: str | None = None, *, compares: bool = False) -> SweepPlan:
+        """The newest plan of a sweep; without a name of the newest, or the newest question where one `compares`
+        settings: neither the sweep of a model trained from its answer nor one that `choose` ran beside it.
+
+        Raises:
+            NothingMatchedError: There is none.
+        """
+        plans = {plan.name: plan for plan in self.sweeps()}
+        if not plans:
+            raise NothingMatchedError(f"{self.address} holds no sweep.")
+        if name is not None and name not in plans:
+            raise NothingMatchedError(f"{self.address} has no sweep {name!r}; it has {', '.join(plans)}.")
+        if name is not None:
+            return plans[name]
+        newest = [*reversed(plans.values())]
+        questions = (plan for plan in newest if not is_beside(plan.name, plans))
+        asks = (plan for plan in questions if any(s.freeze.label != plan.specs[0].freeze.label for s in plan.specs))
+        return next(asks, newest[0]) if compares else newest[0]
 
     def earlier_trials(self, plan: SweepPlan) -> SweepPlan:
         """The trials that earlier plans of a sweep declared and its newest one does not."""

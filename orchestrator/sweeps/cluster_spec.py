@@ -16,11 +16,10 @@ from typing import Annotated
 
 from pydantic import Field, ValidationError
 
-from orchestrator.config.limits import Limits
+from orchestrator.config.limits import Limits, Resources
 from orchestrator.config.quantities import amount, gpus_in_words
 from orchestrator.config.yaml_document import Document, faults, first_problems
 from orchestrator.sweeps.sweep import SweepSpec
-from orchestrator.sweeps.trial_resources import Resources
 from trials.errors import ConfigError
 from trials.hardware.machine import Gpu, cuda_gpus, processor_name, show_gpus, usable_cores
 from trials.spec import Frozen, Positive

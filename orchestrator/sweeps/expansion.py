@@ -11,12 +11,11 @@ from pydantic import ValidationError
 
 from orchestrator.config.yaml_document import MAX_MISTAKES, Document, faults, first_problems, set_path
 from orchestrator.sweeps.search_points import points_of
-from orchestrator.sweeps.space import LayersError, Point, path_of
+from orchestrator.sweeps.space import PlacedError, Point
 from orchestrator.sweeps.sweep import MAX_TRIALS, SweepSpec
 from trials.draft import DraftError, Lookup, ModelKey, TrialDraft
 from trials.errors import ConfigError, NotFetchedError, PermafrostError
 from trials.spec import Frozen, TrialSpec
-from trials.starter import STARTER
 
 MOST_SINCE = 300  # points that are still checked after the first error, to report others too
 
@@ -32,17 +31,15 @@ def expand(sweep: SweepSpec, document: Document, lookup: Lookup) -> list[TrialSp
     points = points_of(sweep.search, sweep.space, layers_of(sweep, lookup))
     check = Lookup(is_check=True)
     n_since = 0  # points since the first error
-    point: Point | None = None
+    point = Point({}, {})  # of the first error, if an axis has no value
     while n_since <= MOST_SINCE:
         try:
-            if (point := next(points, None)) is None:
+            if (following := next(points, None)) is None:
                 break
+            point = following
             for spec in replicates(sweep, point, lookup):
                 lookup.note_same(specs.setdefault(spec.trial_id, spec).freeze, spec.freeze)
-        except (LayersError, PlacedError) as error:
-            problems = _point_problems(document, sweep, error) | problems
         except (ValidationError, DraftError) as error:
-            assert point is not None
             problems = _problems(sweep, document, point, error, check) | problems
         except NotFetchedError:  # of a sweep that has mistakes elsewhere
             n_since += 1
@@ -67,7 +64,7 @@ def declared_size(sweep: SweepSpec) -> tuple[int, int] | None:
     points = points_of(sweep.search, sweep.space, layers_of(sweep, Lookup(offline=True)))
     try:
         n = len([*islice(points, MAX_TRIALS)])
-    except (LayersError, PlacedError):
+    except PlacedError:
         return None
     settings = min(n, sweep.search.cells or n)
     return settings, settings * len(set(sweep.seeds))
@@ -91,7 +88,8 @@ def layers_of(sweep: SweepSpec, lookup: Lookup) -> Callable[[Point], int]:
 
     def n_layers(point: Point) -> int:
         try:
-            draft = _ModelOnly.model_validate({"model": _content(sweep, point).get("model", STARTER)})
+            given = {key: value for key, value in _content(sweep, point).items() if key == "model"}
+            draft = _ModelOnly.model_validate(given)
             return lookup.model(draft.model).n_layers
         except ValidationError as error:
             raise PlacedError(
@@ -106,11 +104,7 @@ def layers_of(sweep: SweepSpec, lookup: Lookup) -> Callable[[Point], int]:
 
 
 class _ModelOnly(Frozen):
-    model: ModelKey
-
-
-class PlacedError(DraftError):
-    """An invalid point; its problems are located by paths in the sweep's file."""
+    model: ModelKey = TrialDraft.model_fields["model"].default
 
 
 def _content(sweep: SweepSpec, point: Point) -> dict[str, Any]:
@@ -133,7 +127,8 @@ def _problems(
     Where settings are not valid, also what is wrong with the rest, as its files and depth; nothing is fetched for that.
     """
     if isinstance(error, DraftError):
-        return {document.place(point.place(path)) + text: error.exit_code for path, text in error.problems}
+        place = (lambda path: path) if isinstance(error, PlacedError) else point.place
+        return {document.place(place(path)) + text: error.exit_code for path, text in error.problems}
     wrong = faults(error, TrialDraft)
     rest = {key: value for key, value in _content(sweep, point).items() if (key,) not in {f.path[:1] for f in wrong}}
     found = {document.place(point.place(fault.path)) + fault.text: 2 for fault in wrong}
@@ -144,10 +139,3 @@ def _problems(
     except (ValidationError, NotFetchedError):  # what is wrong is needed to judge the rest
         return found
     return found
-
-
-def _point_problems(document: Document, sweep: SweepSpec, error: LayersError | PlacedError) -> dict[str, int]:
-    """The problems of a point that could not be constructed."""
-    if isinstance(error, LayersError):
-        return {document.place(path_of(error.name, sweep.space)) + str(error): 2}
-    return {document.place(path) + text: error.exit_code for path, text in error.problems}

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationError, model_validator
 
 from orchestrator.config.yaml_document import KeyPath, faults
-from trials.errors import PermafrostError
+from trials.draft import DraftError
 from trials.spec import Frozen
 
 Bounds = tuple[float, float]
@@ -136,14 +136,8 @@ Settings = dict[str, Taken]  # key of the space -> chosen value
 CASES = "cases"  # the key of the space whose choices are several settings at once
 
 
-class LayersError(PermafrostError):
-    """An axis has no value for the layers of the model; `name` is the axis's."""
-
-    exit_code = 2
-
-    def __init__(self, name: str, text: str) -> None:
-        super().__init__(text)
-        self.name = name
+class PlacedError(DraftError):
+    """An invalid point; its problems are located by paths in the sweep's file."""
 
 
 @dataclass(frozen=True)
@@ -187,8 +181,8 @@ class _Later:
 class _Walk:
     """The values taken so far in one walk through a space."""
 
-    def __init__(self, take: Taker) -> None:
-        self._take = take
+    def __init__(self, space: Space, take: Taker) -> None:
+        self._space, self._take = space, take
         self.parameters: dict[str, int | float] = {}
 
     def value(self, name: str, value: Any) -> Any:
@@ -215,7 +209,7 @@ class _Walk:
             try:
                 axis = value.axis.with_layers(n)
             except ValueError as error:
-                raise LayersError(value.name, f"{error}.") from error
+                raise PlacedError([(_path_of(value.name, self._space), f"{error}.")], 2) from error
             return self.take_value(f"{value.name}@{n}", axis)[1]
         if isinstance(value, dict):
             return {key: self.replace_later(inner, n_layers) for key, inner in value.items()}
@@ -230,9 +224,9 @@ def walk(space: Space, take: Taker, n_layers: Callable[[Point], int]) -> Point:
         n_layers: Layers of the model of an incomplete point; called only if an axis needs them.
 
     Raises:
-        LayersError: an axis has no value for that model.
+        PlacedError: an axis has no value for that model.
     """
-    walking = _Walk(take)
+    walking = _Walk(space, take)
     settings: Settings = {key: walking.take_value(key, axis) for key, axis in space.items()}
     # The model is among the settings that are known: its layers bound the others.
     incomplete = Point({key: taken for key, taken in settings.items() if not _has_later(taken[1])}, {})
@@ -288,7 +282,7 @@ def rebuild(
 
     try:
         point = walk(space, take, n_layers)
-    except (LookupError, LayersError):
+    except (LookupError, PlacedError):
         return None
     return point if point.parameters == dict(parameters) else None
 
@@ -339,7 +333,7 @@ def _has_later(value: object) -> bool:
     return isinstance(value, _Later)
 
 
-def path_of(name: str, space: Space) -> KeyPath:
+def _path_of(name: str, space: Space) -> KeyPath:
     """The path of an axis in the sweep's file, from its name."""
     key = next(key for key in space if name == key or name.startswith(f"{key}."))
     inside = name[len(key) + 1 :].split(".")

@@ -34,12 +34,11 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from orchestrator.analysis.decision_plan import DecisionPlan
-from orchestrator.config.limits import Limits
+from orchestrator.config.limits import Limits, Resources
 from orchestrator.config.quantities import amount
 from orchestrator.store.plans import SweepName
 from orchestrator.sweeps.search_spec import GoalSpec, ScheduleKey, ScheduleSpec, SearchKey, SearchSpec
 from orchestrator.sweeps.space import CASES, Axis, continuous, n_points
-from orchestrator.sweeps.trial_resources import Resources
 from trials.spec import Frozen, Predictions, Seed
 from trials.training.checkpoint_times import CheckpointKey, CheckpointSpec
 

@@ -23,7 +23,7 @@ ASK_WORKERS = """
 import os
 from orchestrator.ray_engine.cluster import local_cluster
 from orchestrator.ray_engine.slots import slots_for
-from orchestrator.sweeps.trial_resources import Resources
+from orchestrator.config.limits import Resources
 from tests.builders import make_spec
 with local_cluster(cpus=2, gpus=2) as cluster:
     import ray

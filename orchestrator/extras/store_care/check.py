@@ -26,7 +26,6 @@ from safetensors import SafetensorError, deserialize
 from orchestrator.config.quantities import amount
 from orchestrator.storage.open_storage import open_storage
 from orchestrator.storage.storage import BrokenError, NewerError, Storage
-from orchestrator.store.notes import is_note, read_note
 from orchestrator.store.parts import BrokenPart, PartFolder, is_part, latest_rows, repeated_rows
 from orchestrator.store.plans import SWEEPS, SweepPlan, checked_spec, is_plan, read_plan
 from orchestrator.store.results import MARKER, NEEDED, check_marker, holds_rows, lost_rows
@@ -40,6 +39,7 @@ from orchestrator.store.schema import (
     is_intact,
 )
 from orchestrator.store.stored_tensors import CHECKPOINT_FILE, WEIGHTS, WEIGHTS_FILE
+from orchestrator.store.sweep_notes import is_note, read_note
 from trials.errors import StoreError
 from trials.record import State
 

@@ -15,10 +15,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import csv
 
-from orchestrator.store.notes import notes_by_sweep, write_note
-from orchestrator.store.plans import SWEEPS, stored_spec
+from orchestrator.store.plans import stored_spec
 from orchestrator.store.results import ResultStore
 from orchestrator.store.schema import COLUMNS, COMMIT_ORDER, KEYS, SCHEMA_VERSION
+from orchestrator.store.sweep_notes import notes_by_sweep, write_note
 from trials.corpora.corpus import SPLITS
 from trials.errors import RefusedError, StoreError
 from trials.escaping import csv_cell, json_text
@@ -163,7 +163,7 @@ def export_store(store: ResultStore, folder: Path) -> dict[str, int]:
         shown = tuple((trial_id, without_folders(spec)) for trial_id, spec in plan.trials if _has_spec(spec, trial_id))
         new.add_plan(replace(plan, source=_last_parts(plan.source), trials=shown))
     for sweep, note in notes_by_sweep(store.storage).items():
-        write_note(new.storage.subfolder(SWEEPS).subfolder(sweep), note)
+        write_note(new.storage, sweep, note)
     return {table: len(of_table) for table, of_table in rows.items() if table in COLUMNS}
 
 

@@ -13,20 +13,15 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from pydantic import ValidationError
 
-from orchestrator.api.answering import chosen_sweep
 from orchestrator.config import options
 from orchestrator.config.console import DEFAULT_STORE, command_group, errors_as_exit_codes, say, stdout
 from orchestrator.config.quantities import amount
-from orchestrator.config.yaml_document import faults
 from orchestrator.extras.store_care.check import check_store
 from orchestrator.extras.store_care.exports import Format, export_store, export_tables
 from orchestrator.store import open_store
-from orchestrator.store.notes import SweepNote, newest_note, write_note
-from orchestrator.store.plans import SWEEPS
 from orchestrator.store.results import MARKER
-from trials.errors import ConfigError
+from orchestrator.store.sweep_notes import change_note
 
 app = command_group("Verify stores, and note what sweeps are for.")
 
@@ -57,8 +52,8 @@ def verify(store: options.Store = DEFAULT_STORE, as_json: options.Json = False) 
     raise typer.Exit(int(not report.ok))
 
 
-@app.command()
-def note(
+@app.command("note")
+def note_(
     sweep: Annotated[str, typer.Argument(metavar="SWEEP", help="The name of a sweep.")],
     text: Annotated[str | None, typer.Argument(metavar="TEXT", help="One line; '' removes it.")] = None,
     tags: Annotated[
@@ -77,19 +72,9 @@ def note(
     """
     with errors_as_exit_codes():
         results = open_store(store)
-        folder = results.storage.subfolder(SWEEPS).subfolder(chosen_sweep(results, sweep).name)
-        before = newest_note(folder)
-        given = {"text": text, "tags": None if tags is None else [tag for tag in tags if tag]}
-        changes = {key: value for key, value in given.items() if value is not None}
-        try:
-            after = SweepNote.model_validate(before.model_dump() | changes)
-        except ValidationError as error:
-            names = {"text": "TEXT", "tags": "--tag"}
-            wrong = [f"{names[str(fault.path[0])]}: {fault.text}" for fault in faults(error, SweepNote)]
-            raise ConfigError(wrong) from error
-        if after != before:
-            write_note(folder, after)
-        _line(str(after) or f"No note on {sweep}.")
+        new_tags = None if tags is None else [tag for tag in tags if tag]
+        note = change_note(results.storage, results.sweep(sweep).name, text, new_tags)
+        _line(str(note) or f"No note on {sweep}.")
 
 
 def export_(

@@ -16,7 +16,6 @@ from typing import Annotated, Literal
 
 import typer
 
-from orchestrator.api.answering import chosen_sweep
 from orchestrator.claims import running_drivers
 from orchestrator.config import options
 from orchestrator.config.console import DEFAULT_STORE, errors_as_exit_codes, stderr, stdout, step_progress
@@ -83,7 +82,7 @@ def export_runs(
         if to == "mlflow" and not os.environ.get("MLFLOW_TRACKING_URI"):
             raise ConfigError("mlflow: set MLFLOW_TRACKING_URI to the address of the server.")
         results = open_store(store)
-        name = chosen_sweep(results, sweep).name
+        name = results.sweep(sweep).name
         path, environment = _TRACKERS[to]
         for variable, value in environment.items():
             os.environ.setdefault(variable, value)
@@ -106,7 +105,7 @@ def _export(results: ResultStore, sweep: str, tracker: Tracker, *, follow: bool)
         try:
             while is_running:
                 is_running = follow and bool(running_drivers(results.storage, sweep))  # before its last rows are read
-                specs = chosen_sweep(results, sweep).specs
+                specs = results.sweep(sweep).specs
                 _send(results, sweep, specs, tracker, sent)
                 progress("trials", sum(ended for _, _, ended in sent.values()), len(specs))
                 if is_running:

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from orchestrator.analysis.decide import Decision, with_verdicts
 from orchestrator.analysis.trial_frame import with_costs
 from trials.draft import freeze_of_label
 from trials.spec import FreezeSpec, TrialSpec
 
 Floats = npt.NDArray[np.float64]
 SIZE = 6  # encoder layers
+
+
+def at_tolerance(of: Decision, tolerance: float) -> Decision:
+    """The decisions at another tolerance, in points."""
+    plan = replace(of.plan, tolerance=tolerance)
+    return replace(of, plan=plan, table=with_verdicts(of.table, plan, of.baseline))
 
 
 def trials(scores: Mapping[str, Sequence[float]], **columns: Any) -> pd.DataFrame:

@@ -16,6 +16,7 @@ from orchestrator.analysis.decide import decide
 from orchestrator.api.next_steps import other_tolerance
 from orchestrator.own_data.choose_options import ChooseOptions
 from orchestrator.store import open_store
+from tests.orchestrator.analysis.frames import at_tolerance
 
 STORE = open_store(str(Path(__file__).parents[3] / "configs" / "freezebench" / "store"))
 TOLERANCES = (0.5, 1, 1.5, 2, 3, 4, 5, 7, 10, 15)
@@ -77,7 +78,7 @@ def test_no_answer_contradicts_itself(sweep: str) -> None:
     for rows in questions(trials.frame):
         of = decide(rows, plan.decision_plan)
         for tolerance in TOLERANCES:
-            answer = answer_to(rows, trials.specs, of.at_tolerance(tolerance), saved_shares(rows))
+            answer = answer_to(rows, trials.specs, at_tolerance(of, tolerance), saved_shares(rows))
             found |= {f"{answer.heading} within {tolerance:g}: {text}" for text in contradictions(answer)}
     assert found == set()
     assert np.isfinite(of.table["high"]).any()

@@ -15,7 +15,7 @@ from orchestrator.analysis.losses import collapses, excess_p
 from orchestrator.analysis.setting_phrases import share_text
 from orchestrator.analysis.wording import answer_words, excluded_counts
 from tests.examples import examples
-from tests.orchestrator.analysis.frames import SIZE, freeze_of, sweep, trials, with_dev_sentences
+from tests.orchestrator.analysis.frames import SIZE, at_tolerance, freeze_of, sweep, trials, with_dev_sentences
 
 
 def decided(losses: dict[str, float], n: int = 8, spread: float = 0.004, seed: int = 0, **plan: object) -> Decision:
@@ -71,10 +71,10 @@ def test_every_verdict_is_read_off_the_one_interval() -> None:
 
 
 def test_each_trade_off_is_the_smallest_tolerance_that_buys_it_and_no_tolerance_moves_an_interval() -> None:
-    of = decided({"first 2": 0.005, "first 4": 0.03}).at_tolerance(2.0)
+    of = at_tolerance(decided({"first 2": 0.005, "first 4": 0.03}), 2.0)
     assert [each.freeze.label for each in of.trade_offs] == ["first 2", "first 4"]
     for each in of.trade_offs:
-        at, below = of.at_tolerance(each.tolerance), of.at_tolerance(each.tolerance - 0.01).choice
+        at, below = at_tolerance(of, each.tolerance), at_tolerance(of, each.tolerance - 0.01).choice
         assert at.choice is not None
         assert at.choice["freeze"] == each.freeze.label
         assert below is None or below["freeze"] != each.freeze.label
@@ -160,7 +160,7 @@ def test_a_freeze_that_collapses_is_not_recommended(n: int) -> None:
     of = decide(frame)
     assert of.choice is None
     assert f"{n} of 8 runs collapsed" in answer_sentence(of) or of.outcome == "freeze nothing"
-    assert "first 2" not in [each.freeze.label for each in of.at_tolerance(1.0).trade_offs if each.tolerance < 5]
+    assert "first 2" not in [each.freeze.label for each in at_tolerance(of, 1.0).trade_offs if each.tolerance < 5]
 
 
 def test_as_many_collapses_as_the_baseline_has_bar_nothing_and_are_told() -> None:

@@ -11,7 +11,7 @@ import pytest
 from orchestrator.analysis.decide import decide, loss_table
 from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.analysis.describe import describe_cells
-from orchestrator.analysis.rows import usable_trials
+from orchestrator.analysis.rows import require
 from orchestrator.analysis.savings import savings
 from orchestrator.analysis.variance import anova
 from orchestrator.config.quantities import amount
@@ -51,5 +51,5 @@ def test_sad_frames_give_the_tables_of_good_ones_without_warnings_and_a_trial_tw
 
 def test_a_missing_column_is_named_and_counts_agree_with_their_nouns() -> None:
     with pytest.raises(ValueError, match="the frame has no column score; it has cell, seed"):
-        usable_trials(pd.DataFrame({"cell": [], "seed": []}), "score")
+        require(pd.DataFrame({"cell": [], "seed": []}), ["cell", "seed", "score"])
     assert [amount(n, "pair") for n in (0, 1, 2.5)] == ["0 pairs", "1 pair", "2.5 pairs"]

@@ -13,7 +13,6 @@ from typer.testing import CliRunner
 
 from dashboards.cli import app
 from orchestrator import api
-from orchestrator.api.answering import chosen_sweep
 from orchestrator.store import open_store
 from tests.examples import each
 from tests.small_sweeps import write_bank
@@ -56,7 +55,7 @@ def test_the_newest_sweep_that_compares_settings_is_answered_not_that_of_a_train
     for sweep in (SMALL, {**SMALL, "name": "train-small", "space": {}, "seeds": [0]}):
         api.launch(sweep, cluster="inline", max_trials=1)
     store = open_store("results")
-    assert [chosen_sweep(store, None, compares=asked).name for asked in (False, True)] == ["train-small", "small"]
+    assert [store.sweep(compares=asked).name for asked in (False, True)] == ["train-small", "small"]
     with pytest.raises(NothingMatchedError, match="has no sweep 'other'; it has "):
         api.answer(sweep="other")
 
@@ -130,7 +129,7 @@ def test_a_named_setting_is_trained_under_several_seeds_on_train_and_dev_and_all
         api.train("models", cluster="inline")
     found = api.train("models", freeze="first 2", seeds=2, keep="all", with_dev=True, cluster="inline")
     assert [each.folder for each in found.seeds] == [Path(f"models/seed-{n}").resolve() for n in (3, 0)]
-    (spec, *_) = chosen_sweep(open_store("results"), "train-small").specs
+    (spec, *_) = open_store("results").sweep("train-small").specs
     assert spec.data.sizes is not None
     assert sum(spec.data.sizes[:2]) == 36  # 24 of train and 12 of dev
     assert 24 < spec.train_size == spec.data.sizes[0] < 36

@@ -9,7 +9,6 @@ import pytest
 from typer.testing import CliRunner
 
 from dashboards.cli import app
-from orchestrator.api.answering import chosen_sweep
 from orchestrator.own_data.question import SweepFile
 from orchestrator.store import open_store
 from orchestrator.store.plans import is_beside
@@ -44,7 +43,7 @@ def test_a_baseline_that_does_not_learn_is_asked_about_first_and_longer_until_it
     assert "model   nothing is exported" in done.stderr
     store = open_store("results")
     assert {spec.freeze.label for plan in store.sweeps() for spec in plan.specs if "baseline-" in plan.name} == {"none"}
-    assert chosen_sweep(store, None, compares=True).name == "choose-coin"
+    assert store.sweep(compares=True).name == "choose-coin"
 
 
 @pytest.mark.slow

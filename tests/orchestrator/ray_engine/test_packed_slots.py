@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from orchestrator.config.limits import Resources
 from orchestrator.ray_engine import slots as packing
 from orchestrator.ray_engine.slots import (
     CONTEXT_BYTES,
@@ -22,7 +23,6 @@ from orchestrator.ray_engine.slots import (
     share_of,
     slots_for,
 )
-from orchestrator.sweeps.trial_resources import Resources
 from tests.builders import make_spec
 from tests.examples import each
 from trials.errors import ConfigError, MissingError

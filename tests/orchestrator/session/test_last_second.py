@@ -15,13 +15,13 @@ import typer
 
 from orchestrator.commands import launch_command
 from orchestrator.config.console import errors_as_exit_codes, stderr
+from orchestrator.config.limits import Resources
 from orchestrator.execution.recorder import Recorder
 from orchestrator.session.launch_loop import Launch
 from orchestrator.store import ResultStore
 from orchestrator.sweeps.cluster_spec import find_cluster
 from orchestrator.sweeps.plan import Plan
 from orchestrator.sweeps.sweep import SweepSpec
-from orchestrator.sweeps.trial_resources import Resources
 from tests.builders import first_attempts, make_record, make_spec
 from tests.examples import first
 from trials.record import EpochRecord

@@ -121,8 +121,8 @@ def test_a_limit_that_is_reached_before_the_first_trial_starts_none(store: Resul
 def test_a_launch_leaves_time_for_its_slowest_evaluation_and_its_own_end() -> None:
     launch = Launch(ClusterSpec(), ResultStore(Path("results")), stderr, max_hours=1.0, began=0.0)
     left = launch.time_left
-    for train_s in (50.0, 20.0):
-        launch.reserve.evaluated(make_record(train_s=train_s, eval_s=7.0))
+    for seconds in (57.0, 20.0):
+        launch.reserve.evaluated(seconds)
     later = replace(launch, max_hours=2.0)  # a question that goes on counts from the same start
     assert launch.time_left - left == pytest.approx(-57.0, abs=1)
     assert later.time_left - launch.time_left == pytest.approx(3_600.0, abs=1)

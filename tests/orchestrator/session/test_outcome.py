@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from orchestrator.api.launching import outcome_lines
-from orchestrator.config.limits import Limits
+from orchestrator.config.limits import Limits, Resources
 from orchestrator.execution.trial_queue import End, Listed, TrialQueue
 from orchestrator.session.outcome import outcome_of
 from orchestrator.sweeps.plan import Plan
 from orchestrator.sweeps.sweep import SweepSpec
-from orchestrator.sweeps.trial_resources import Resources
 from tests.builders import first_attempts, make_spec
 from tests.loops import Unshared
 from trials.record import State

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.config.limits import Limits
+from orchestrator.config.limits import Limits, Resources
 from orchestrator.sweeps import cluster_spec
 from orchestrator.sweeps.cluster_spec import (
     ClusterSpec,
@@ -19,7 +19,6 @@ from orchestrator.sweeps.cluster_spec import (
     visible_gpus,
 )
 from orchestrator.sweeps.sweep import SweepSpec
-from orchestrator.sweeps.trial_resources import Resources
 from tests.examples import each
 from trials.errors import ConfigError
 from trials.hardware.machine import VISIBLE, CudaGpus, Gpu, processor_name

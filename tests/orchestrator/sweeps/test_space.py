@@ -15,12 +15,11 @@ from orchestrator.sweeps.search_points import points_of
 from orchestrator.sweeps.search_spec import SearchSpec
 from orchestrator.sweeps.space import (
     Axis,
-    LayersError,
+    PlacedError,
     Point,
     Space,
     axis_in,
     grid,
-    path_of,
     rebuild,
 )
 from tests.builders import expanded, write_sweep, write_texts, write_treebank
@@ -114,9 +113,10 @@ def test_a_point_is_not_found_in_a_space_that_has_lost_it() -> None:
 
 def test_a_bound_beyond_a_models_layers_is_told_with_its_place() -> None:
     space = {"freeze": Axis(choice=["none", {"strategy": "first_k", "depth": {"int_uniform": [4, "layers"]}}])}
-    with pytest.raises(LayersError, match=r"int_uniform: \[4, layers\]: the model has only 2 layers") as raised:
+    with pytest.raises(PlacedError) as raised:
         list(grid(space, lambda point: 2))
-    assert path_of(raised.value.name, space) == ("space", "freeze", 1, "depth")
+    text = "int_uniform: [4, layers]: the model has only 2 layers."
+    assert raised.value.problems == [(("space", "freeze", 1, "depth"), text)]
 
 
 def test_samples_that_are_spread_leave_no_eighth_of_an_axis_out_and_more_cells_begin_with_those_of_fewer() -> None:

@@ -14,9 +14,9 @@ from dashboards.views.sweep_list import sweep_list
 from orchestrator.commands.app import app
 from orchestrator.storage.storage import Storage
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.notes import SweepNote, newest_note, notes_by_sweep, write_note
 from orchestrator.store.plans import SWEEPS
 from orchestrator.store.schema import stamped_name
+from orchestrator.store.sweep_notes import SweepNote, newest_note, notes_by_sweep, write_note
 from tests.builders import make_spec
 from tests.examples import each
 from tests.orchestrator.store.rows import complete, plan_of
@@ -69,7 +69,7 @@ def test_status_shows_it_and_says_it_as_json(tmp_path: Path) -> None:
     store = open_store(tmp_path / "results", must_exist=False)
     for name in ("mine", "other"):
         store.add_plan(plan_of(FIRST, name=name))
-    write_note(folder(store), SweepNote(text="\x1b[31mred", tags=("paper",)))
+    write_note(store.storage, "mine", SweepNote(text="\x1b[31mred", tags=("paper",)))
     result = command(store, "status")
     assert "note    \\x1b[31mred #paper" in result.stdout, result.output
     counts = json.loads(command(store, "status", "--json").stdout)["sweeps"]
@@ -79,7 +79,7 @@ def test_status_shows_it_and_says_it_as_json(tmp_path: Path) -> None:
 def test_the_list_of_sweeps_shows_it_and_a_tag_is_a_link_that_narrows_the_list(store: ResultStore) -> None:
     frames = Frames(store)
     before = frames.refresh()
-    write_note(folder(store), SweepNote(text="rerun", tags=("paper",)))
+    write_note(store.storage, "mine", SweepNote(text="rerun", tags=("paper",)))
     snapshot = frames.refresh()
     assert snapshot is not before
     words, narrowed = (str(sweep_list(select(snapshot, PageQuery(tag=tag)))) for tag in ("", "paper"))
@@ -92,7 +92,7 @@ def test_the_list_of_sweeps_shows_it_and_a_tag_is_a_link_that_narrows_the_list(s
 
 
 def test_a_copy_has_it(store: ResultStore, tmp_path: Path) -> None:
-    write_note(folder(store), SweepNote(text="rerun"))
+    write_note(store.storage, "mine", SweepNote(text="rerun"))
     CliRunner().invoke(app, ["export", "store", str(tmp_path / "copy"), "--store", store.address])
     assert notes_by_sweep(open_store(tmp_path / "copy").storage) == {"mine": SweepNote(text="rerun")}
 
