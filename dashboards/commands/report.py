@@ -107,10 +107,11 @@ def export(
     Examples:
         permafrost export figure depth-strip -o depth.svg
 
-        permafrost export figure depth-table --url '?sweep=starter&size=800' -o table.tex
+        permafrost export figure depth-table --url '?sweep=starter' -o table.tex
 
-    Extensions: csv, md, tex for the table; svg, pdf, png for the figure; json for Plotly. Exit codes: 2 invalid option,
-    3 no store or no browser, 5 nothing to show.
+    Extensions: csv, md, tex for the table; svg, pdf, png for the figure; json for Plotly.
+
+    Exit codes: 2 invalid option, 3 no store or no browser, 5 nothing to show.
     """
     with errors_as_exit_codes():
         require("dash", "dashboard", "`export figure`")

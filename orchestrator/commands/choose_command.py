@@ -36,10 +36,9 @@ def choose(asked: ChooseOptions, as_json: options.Json = False) -> None:
 
         permafrost choose UD_English-EWT
 
-        permafrost choose reviews.csv --text review --label stars --tolerance 0.5 --export my-model
+        permafrost choose reviews.csv --text review --label stars --tolerance 0.5
 
-    Exit codes: 0 done, or at the time that was given; 1 some trials failed, 2 invalid option, 3 missing or broken file,
-    4 a file or folder would be overwritten, 130 interrupted, 143 terminated.
+    Exit codes: 0 done or out of time, 1 trials failed, 2 invalid option, 3 broken file, 4 file exists, 130/143 stopped.
     """
     with errors_as_exit_codes():
         asked = replace(asked, ask=None if asked.yes else _ask())

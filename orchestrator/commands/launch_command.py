@@ -2,7 +2,7 @@
 
 permafrost launch
 permafrost launch --sweep my.yaml --store results --set seeds=[0,1]
-permafrost launch --sweep my.yaml --cluster auto --store s3://bucket/results
+permafrost launch --sweep my.yaml --cluster auto --store s3://my/results
 """
 
 from __future__ import annotations
@@ -56,14 +56,13 @@ def launch(
 
         permafrost launch --sweep my.yaml --store results --set seeds=[0,1]
 
-        permafrost launch --sweep my.yaml --cluster auto --store s3://bucket/results
+        permafrost launch --sweep my.yaml --cluster auto --store s3://my/results
 
         permafrost launch --sweep my.yaml --max-hours 8
 
         permafrost launch --sweep my.yaml --pilot
 
-    Exit codes: 0 complete, 1 some trials failed, 2 invalid setting, 3 missing or broken file, 130 interrupted,
-    143 terminated or at a limit.
+    Exit codes: 0 complete, 1 some trials failed, 2 invalid setting, 3 missing or broken file, 130 or 143 stopped.
     """
     with errors_as_exit_codes():
         where = find_cluster(cluster, cpus=cpus, gpus=gpus)

@@ -1,7 +1,7 @@
 """Commands that end with a model: train the recommended setting, or export the model of a trial.
 
 permafrost train -o my-tagger
-permafrost train --store results --sweep choose-reviews --tolerance 2 --seeds 5 -o my-classifier
+permafrost train --sweep choose-reviews --tolerance 2 --seeds 5 -o model
 permafrost export model --trial 9f2c51d0 --store results -o my-tagger
 """
 
@@ -54,11 +54,10 @@ def train(
     Examples:
         permafrost train -o my-tagger
 
-        permafrost train --store results --sweep choose-reviews --tolerance 2 --seeds 5 -o my-classifier
+        permafrost train --sweep choose-reviews --tolerance 2 --seeds 5 -o model
 
-    Exit codes: 0 exported, 1 some runs failed, 2 nothing is recommended or an option is wrong, 3 no store, 4 the folder
-    exists, 5 no such sweep, 130 interrupted, 143 terminated.
-    """  # fmt: skip
+    Exit codes: 0 exported, 1 runs failed, 2 none recommended, 3 no store, 4 folder exists, 5 no sweep, 130/143 stopped.
+    """
     with errors_as_exit_codes():
         trained = train_setting(
             out, store=store, sweep=sweep, tolerance=tolerance, freeze=freeze, seeds=seeds, keep=keep,

@@ -1,7 +1,7 @@
 """Compare a published study with the trials of a store.
 
 permafrost compare
-permafrost compare --store results --study freezing_bert_glue --margin 0.5 --out comparison.html
+permafrost compare --study freezing_bert_glue --margin 0.5 --out glue.html
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def compare(
 
         permafrost compare --study emekaeze_pos
 
-        permafrost compare --store results --study freezing_bert_glue --margin 0.5 --out comparison.html
+        permafrost compare --study freezing_bert_glue --margin 0.5 --out glue.html
 
     Exit codes: 0 compared or listed, 2 unknown study, 3 no store, 5 no number can be compared.
     """

@@ -66,7 +66,7 @@ def note_(
     A text replaces the one before, tags replace all tags before. A sweep may be running.
 
     Examples:
-        permafrost store note starter "Rerun with the new tokenizer" --tag paper --tag final
+        permafrost store note starter "For the paper" --tag paper --tag final
 
         permafrost store note starter
     """

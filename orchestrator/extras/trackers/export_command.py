@@ -74,8 +74,7 @@ def export_runs(
 
         permafrost export runs --to mlflow --into freezing --follow
 
-    Exit codes: 0 written, 2 the tracker's package, server or key is not given, 3 no store, or the tracker cannot be
-    reached or written, 5 no such sweep.
+    Exit codes: 0 written, 2 no package, server or key of the tracker, 3 no store or tracker there, 5 no such sweep.
     """
     with errors_as_exit_codes():
         require(to, to, f"--to {to}")
