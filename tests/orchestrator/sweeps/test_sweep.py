@@ -92,14 +92,14 @@ def test_mistakes_are_told_in_the_order_of_the_file(folder: Path) -> None:
 def test_files_and_depths_that_are_wrong_are_told_in_the_same_round_and_nothing_is_fetched(folder: Path) -> None:
     text = """goal: {tolerance: -1}
 trial:
-  data: {train: absent.conllu, dev: absent.conllu}
+  data: {train: absent.conllu, dev: gone.conllu}
   max_length: 9999
   optim: {lr: fast}
 space: {freeze: [none, {strategy: first_k, depth: 40}]}
 """
     lines = [problem.split(":")[1] for problem in refusal(sweep(folder, text)).problems]
-    assert lines == ["1", "3", "4", "5", "6"]
-    elsewhere = text.replace("{train: absent.conllu, dev: absent.conllu}", "ud:UD_Nowhere-None")
+    assert lines == ["1", "3", "3", "4", "5", "6"]
+    elsewhere = text.replace("{train: absent.conllu, dev: gone.conllu}", "ud:UD_Nowhere-None")
     lines = [problem.split(":")[1] for problem in refusal(sweep(folder, elsewhere)).problems]
     assert lines == ["1", "4", "5", "6"]
 

@@ -24,7 +24,14 @@ _VERSION = b"2"  # of what is converted: another one where the same files become
 
 
 def _find(draft: DataDraft, *, offline: bool) -> Located:
-    files = Splits(*(tuple(str(absolute(path)) for path in getattr(draft, split)) for split in SPLITS))
+    files, absent = Splits(*(tuple(str(absolute(path)) for path in getattr(draft, split)) for split in SPLITS)), []
+    for split, path in ((split, path) for split, paths in zip(SPLITS, files, strict=True) for path in paths):
+        try:
+            Path(path).stat()
+        except OSError as error:
+            absent.append(f"{path}: the {split} split cannot be read ({error.strerror}).")
+    if absent:
+        raise DataError(*absent)
     return Located(Path(files.train[0].removesuffix(".gz")).stem, None, files, draft.held_out)
 
 
