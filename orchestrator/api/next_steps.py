@@ -23,6 +23,7 @@ from orchestrator.api.planned_question import (
     PILOTS,
     PlannedQuestion,
     TimeBudget,
+    has_own_dev,
     higher_rates,
     model_folder,
     plan_beside,
@@ -143,13 +144,7 @@ def next_steps(planned: PlannedQuestion, answers: Answers, launch: Launch, *, is
     asked_well = [answer for answer in answers if not answer.decided_by.is_vacuous]
     open_ones = any(not answer.decided or answer.further_seeds for answer in asked_well)
     coarse = resolvable_tolerance(question.corpus.task, question.corpus.spec, question.seeds) > options.tolerance
-    would_help = open_ones and coarse and options.held_out is None
-    share = share_to_hold_out(question) if would_help else None
-    larger = []
-    if share is not None:
-        brings = f"asks again with {share:.0%} of train as dev, which tells smaller losses"
-        in_folds = f"asks again with {FOLDS} folds, so that every example serves, which tells still smaller ones"
-        larger = [NextStep(options.command(held_out=share), brings), NextStep(options.command(folds=FOLDS), in_folds)]
+    larger = list(_larger_dev(planned)) if open_ones and coarse and options.held_out is None else []
     seeds_tell = all(answer.decided_by.twin is None for answer in answers)
     yield from [] if seeds_tell else larger
     if (open_ones or not answers) and question.part is None and not (is_over or unlearned):
@@ -158,6 +153,19 @@ def next_steps(planned: PlannedQuestion, answers: Answers, launch: Launch, *, is
         yield from _seeds_beyond(planned, answer)
         yield from other_tolerance(options, answer, question.name)
     yield from larger if seeds_tell else []
+
+
+def _larger_dev(planned: PlannedQuestion) -> Iterator[NextStep]:
+    """Ways to have more examples score, where dev is nobody else's too: a larger share of train, or folds."""
+    question, options = planned.question, planned.options
+    share = share_to_hold_out(question)
+    if share is not None:
+        brings = f"asks again with {share:.0%} of train as dev, which tells smaller losses"
+        yield NextStep(options.command(held_out=share), brings)
+    if has_own_dev(question) or question.corpus.spec.folds is not None:
+        return
+    brings = f"asks again with {FOLDS} folds, so that every example serves, which tells the smallest losses"
+    yield NextStep(options.command(folds=FOLDS), brings)
 
 
 def _train_step(options: ChooseOptions, sweep: str) -> NextStep:

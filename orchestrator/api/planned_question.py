@@ -394,10 +394,14 @@ def share_to_hold_out(question: Question) -> float | None:
     data = question.corpus.spec
     assert data.sizes is not None
     n_train, n_dev, _ = data.sizes
-    is_fixed = data.folds is not None or (
-        data.held_out is None and (data.source is not None or "bundled" in question.corpus.data)
-    )
+    is_fixed = data.folds is not None or has_own_dev(question)
     return LARGER_SHARE if not is_fixed and LARGER_SHARE * (n_train + n_dev) > 1.5 * n_dev else None
+
+
+def has_own_dev(question: Question) -> bool:
+    """Whether dev is a split that others use, too: of a treebank or a dataset, not a share of somebody's own train."""
+    data = question.corpus.spec
+    return data.held_out is None and (data.source is not None or "bundled" in question.corpus.data)
 
 
 def with_best_rates(

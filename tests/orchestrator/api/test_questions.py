@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from orchestrator.api.answering import answer
+from orchestrator.api.answering import Answers, answer
 from orchestrator.api.choosing import choose
-from orchestrator.api.next_steps import other_tolerance
+from orchestrator.api.next_steps import NextStep, next_steps, other_tolerance
 from orchestrator.api.planned_question import TimeBudget, plan_question
 from orchestrator.config.notebook import CONSOLE
 from orchestrator.forecast.forecast import Figure, Forecast
@@ -122,3 +123,36 @@ def test_no_tolerance_is_proposed_that_gives_up_what_the_baseline_learned_but_ha
     asks = "permafrost answer --store results --sweep choose-x" if found.trade_offs else "permafrost choose x"
     assert step.command.startswith(asks)
     assert f"--tolerance {proposed}" in step.command
+
+
+@pytest.mark.parametrize(("max_hours", "brings"), [(1.0, "tries higher learning rates"), (1e-6, "tries what else may")])
+def test_a_baseline_that_has_not_learned_goes_on_with_what_was_not_tried(
+    max_hours: float, brings: str, bank: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("orchestrator.forecast.forecast.forecast_of", forecast(0.01))
+    coin = Invented(noise=0.001, score=lambda spec: 0.1)
+    store = write_store(bank.parent / "coin", specs(seeds=range(5), train_sizes=(200,)), coin)
+    steps = _next(bank, answer(store.address), max_hours=max_hours)
+    assert [step.brings.startswith(brings) for step in steps] == [True]
+
+
+def test_where_dev_is_too_small_for_the_tolerance_more_of_train_and_folds_are_offered(
+    bank: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("orchestrator.forecast.forecast.forecast_of", forecast(0.01))
+    scores = Invented(noise=0.02, score=lambda spec: 0.9 - 0.01 * (spec.freeze.depth > 0))
+    store = write_store(bank.parent / "open", specs(seeds=range(5), train_sizes=(200,)), scores)
+    commands = " ".join(step.command for step in _next(bank, answer(store.address)))
+    assert "--held-out" in commands
+    assert "--folds" in commands
+    in_folds = " ".join(step.command for step in _next(bank, answer(store.address), folds=5))
+    assert "--held-out" not in in_folds
+
+
+def _next(bank: Path, answers: Answers, *, max_hours: float = 1.0, **asked: Any) -> list[NextStep]:
+    """What follows a search on a bank that wants no more trials and had these answers."""
+    launch = Launch.begin(find_cluster("inline"), "results", CONSOLE, max_hours=max_hours)
+    planned = plan_question(ChooseOptions(data="bank", max_hours=max_hours, yes=True, **asked), bank.parent, launch)
+    return list(
+        next_steps(planned._replace(question=replace(planned.question, part=None)), answers, launch, is_over=True)
+    )
