@@ -146,23 +146,18 @@ def _searched_once_learned(
     planned: PlannedQuestion, launch: Launch, lookup: Lookup
 ) -> tuple[PlannedQuestion, Choice, bool]:
     """As `_search`, on the first rung on which the baseline learns, and the question on that rung."""
-    choice, was_stopped = _search(planned, launch)
-    while not was_stopped and (better := _climb_rungs(choice, planned, launch, lookup)) is not None:
-        planned = better
+    (choice, was_stopped), climbed = _search(planned, launch), None
+    while not was_stopped:
+        unlearned = next((answer for answer in choice.answers if answer.outcome == "not learned"), None)
+        climbed = None if unlearned is None else climb(planned, unlearned.decided_by.baseline, launch, lookup)
+        if climbed is None or climbed.planned.question == planned.question:
+            break
+        planned = climbed.planned
         choice, was_stopped = _search(planned, launch)
     # A search that nothing stopped wants no more trials of its plan; those that failed it tries again.
     is_over = choice.stopped is None and not (choice.outcome and choice.outcome.failed)
-    steps = tuple(next_steps(planned, choice.answers, launch, is_over=is_over))  # now that it is known what was tried
+    steps = tuple(next_steps(planned, choice.answers, launch, climbed, is_over=is_over))
     return planned, replace(choice, next=steps), was_stopped
-
-
-def _climb_rungs(choice: Choice, planned: PlannedQuestion, launch: Launch, lookup: Lookup) -> PlannedQuestion | None:
-    """The question on a rung on which its baseline learns, where a search has ended without; None if none was found."""
-    unlearned = next((answer for answer in choice.answers if answer.outcome == "not learned"), None)
-    if unlearned is None:
-        return None
-    better = climb(planned, unlearned.decided_by.baseline, launch, lookup)
-    return None if better.question == planned.question else better
 
 
 def _search(planned: PlannedQuestion, launch: Launch) -> tuple[Choice, bool]:

@@ -1,9 +1,9 @@
 """What may follow a search of `choose`: rungs that may help its baseline to learn, and whole commands for a person.
 
 A baseline that has not learned answers nothing: what is likely to help is tried, before any further freeze is. In this
-order, each rung on top of those before it, until the baseline learns or the time is over: all of train, where a part
-was taken; three times the epochs; learning rates around that of the recipe, then above them. A rung trains nothing but
-the baseline under its first seeds, which the sweep of the question uses again.
+order, each rung on top of those that raised its score, until the baseline learns or the time is over: all of train,
+where a part was taken; three times the epochs; learning rates around that of the recipe, then above them. A rung trains
+nothing but the baseline under its first seeds, which the sweep of the question uses again.
 """
 
 from __future__ import annotations
@@ -45,30 +45,44 @@ MORE_EPOCHS = 3  # times those of the recipe
 _TO_LEARN = "tries what else may help the baseline to learn: more epochs, then other learning rates"
 
 
-def climb(planned: PlannedQuestion, baseline: Baseline, launch: Launch, lookup: Lookup) -> PlannedQuestion:
-    """The question on the first rung on which its baseline learns, written to its file; as it was where none does."""
+class Climbed(NamedTuple):
+    """What came of the rungs.
+
+    Attributes:
+        planned: The question on the first rung on which its baseline learns, written to its file; else as it was.
+        baseline: The best that was tried.
+        is_over: Whether every rung was tried to its end.
+    """
+
+    planned: PlannedQuestion
+    baseline: Baseline
+    is_over: bool
+
+
+def climb(planned: PlannedQuestion, baseline: Baseline, launch: Launch, lookup: Lookup) -> Climbed:
+    """Try the rungs for a baseline that has not learned."""
     from orchestrator.analysis.wording import not_learned  # loads pandas
     from orchestrator.forecast.pilot import Pilots
 
-    question, start = planned.question, time.monotonic()
+    question, best, start = planned.question, "", time.monotonic()
     for what, change in _rungs(planned, launch, lookup):
         if launch.time_left <= 0:
-            return planned
+            return Climbed(planned, baseline, is_over=False)
         launch.say(f"learn   {not_learned(baseline)}; trying {what}")
-        question = change(question)
-        tried = _baseline(question, planned, launch, lookup)
+        changed = change(question)
+        tried = _baseline(changed, planned, launch, lookup)
         if tried is None:
-            return planned
-        baseline = tried
-        if baseline.has_learned:
+            return Climbed(planned, baseline, is_over=False)
+        if tried.has_learned:
             took = duration(time.monotonic() - start)
-            launch.say(f"learn   with {what} the baseline learns: {baseline.score:.2f} on dev ({took})")
-            timed = TimeBudget(planned.path.parent, launch, lookup, Pilots(launch.say, PILOTS)).fit_again(question)
+            launch.say(f"learn   with {what} the baseline learns: {tried.score:.2f} on dev ({took})")
+            timed = TimeBudget(planned.path.parent, launch, lookup, Pilots(launch.say, PILOTS)).fit_again(changed)
             SweepFile(planned.path).write(timed.question.sweep_text())
-            return planned._replace(question=timed.question, plan=timed.plan)
-    if launch.time_left > 0:  # else the last rung was not tried to its end
-        launch.say(f"learn   {not_learned(baseline)}, whatever was tried")
-    return planned
+            return Climbed(planned._replace(question=timed.question, plan=timed.plan), tried, is_over=True)
+        if not tried.score <= baseline.score:  # it has one, or the first that there is
+            question, baseline, best = changed, tried, f"; best with {what}"
+    launch.say(f"learn   {not_learned(baseline)}, whatever was tried{best}")
+    return Climbed(planned, baseline, is_over=True)
 
 
 Rung = tuple[str, Callable[[Question], Question]]
@@ -122,7 +136,9 @@ class NextStep(NamedTuple):
     brings: str
 
 
-def next_steps(planned: PlannedQuestion, answers: Answers, launch: Launch, *, is_over: bool) -> Iterator[NextStep]:
+def next_steps(
+    planned: PlannedQuestion, answers: Answers, launch: Launch, climbed: Climbed | None = None, *, is_over: bool
+) -> Iterator[NextStep]:
     """What the user may do next: train what is recommended, go on unless the search is over, or ask anew."""
     options, question = planned.options, planned.question
     decided = any(answer.freeze is not None for answer in answers)
@@ -134,17 +150,18 @@ def next_steps(planned: PlannedQuestion, answers: Answers, launch: Launch, *, is
         instead = "" if question.train_size is None else f" in place of the first {question.train_size:,}"
         brings = f"asks on all of train{instead}{' and at every depth' if question.depths else ''}{changes}"
         yield NextStep(options.command(max_hours=question.part.of_all), brings)
-    if unlearned and launch.time_left > 0:
-        rates = higher_rates(options.rates or AUTO, float(question.recipe["optim"]["lr"]))
-        yield NextStep(
-            options.command(rates=rates), "tries higher learning rates, as the baseline has not learned the task"
-        )
+    if unlearned and climbed is not None and climbed.is_over:
+        score, constant = climbed.baseline.score, climbed.baseline.constant
+        if score > constant:  # by chance, as far as this dev split tells
+            yield from _larger_dev(planned, f"may show that {score:.1f} is above {constant:.1f}")
     elif unlearned and question.part is None:
         yield NextStep(options.command(max_hours=2 * options.max_hours), _TO_LEARN)
     asked_well = [answer for answer in answers if not answer.decided_by.is_vacuous]
     open_ones = any(not answer.decided or answer.further_seeds for answer in asked_well)
     coarse = resolvable_tolerance(question.corpus.task, question.corpus.spec, question.seeds) > options.tolerance
-    larger = list(_larger_dev(planned)) if open_ones and coarse and options.held_out is None else []
+    larger = (
+        list(_larger_dev(planned, "tells smaller losses")) if open_ones and coarse and options.held_out is None else []
+    )
     seeds_tell = all(answer.decided_by.twin is None for answer in answers)
     yield from [] if seeds_tell else larger
     if (open_ones or not answers) and question.part is None and not (is_over or unlearned):
@@ -155,16 +172,17 @@ def next_steps(planned: PlannedQuestion, answers: Answers, launch: Launch, *, is
     yield from larger if seeds_tell else []
 
 
-def _larger_dev(planned: PlannedQuestion) -> Iterator[NextStep]:
-    """Ways to have more examples score, where dev is nobody else's too: a larger share of train, or folds."""
+def _larger_dev(planned: PlannedQuestion, shows: str) -> Iterator[NextStep]:
+    """Ways to have more examples score, where dev is nobody else's too: a larger share of train, or folds. `shows`:
+    what that does.
+    """
     question, options = planned.question, planned.options
     share = share_to_hold_out(question)
     if share is not None:
-        brings = f"asks again with {share:.0%} of train as dev, which tells smaller losses"
-        yield NextStep(options.command(held_out=share), brings)
+        yield NextStep(options.command(held_out=share), f"asks again with {share:.0%} of train as dev, which {shows}")
     if has_own_dev(question) or question.corpus.spec.folds is not None:
         return
-    brings = f"asks again with {FOLDS} folds, so that every example serves, which tells the smallest losses"
+    brings = f"asks again with {FOLDS} folds, so that every example serves, which {shows}"
     yield NextStep(options.command(folds=FOLDS), brings)
 
 

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from orchestrator.analysis.decide import Baseline
 from orchestrator.api.answering import Answers, answer
 from orchestrator.api.choosing import choose
-from orchestrator.api.next_steps import NextStep, next_steps, other_tolerance
+from orchestrator.api.next_steps import Climbed, NextStep, next_steps, other_tolerance
 from orchestrator.api.planned_question import TimeBudget, plan_question
 from orchestrator.config.notebook import CONSOLE
 from orchestrator.forecast.forecast import Figure, Forecast
@@ -125,15 +126,24 @@ def test_no_tolerance_is_proposed_that_gives_up_what_the_baseline_learned_but_ha
     assert f"--tolerance {proposed}" in step.command
 
 
-@pytest.mark.parametrize(("max_hours", "brings"), [(1.0, "tries higher learning rates"), (1e-6, "tries what else may")])
-def test_a_baseline_that_has_not_learned_goes_on_with_what_was_not_tried(
-    max_hours: float, brings: str, bank: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("score", "is_over", "brings"),
+    [
+        (61.0, False, ["tries what else may help"]),
+        (61.0, True, ["asks again with 30% of train as dev", "asks again with 5 folds"]),
+        (50.0, True, []),
+    ],
+)
+def test_a_baseline_that_has_not_learned_goes_on_with_what_was_not_tried_and_more_dev_only_for_a_better_score(
+    score: float, is_over: bool, brings: list[str], bank: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("orchestrator.forecast.forecast.forecast_of", forecast(0.01))
     coin = Invented(noise=0.001, score=lambda spec: 0.1)
     store = write_store(bank.parent / "coin", specs(seeds=range(5), train_sizes=(200,)), coin)
-    steps = _next(bank, answer(store.address), max_hours=max_hours)
-    assert [step.brings.startswith(brings) for step in steps] == [True]
+    answers = answer(store.address)
+    best = replace(answers[0].decided_by.baseline, score=score, constant=54.0)
+    steps = _next(bank, answers, climbed=(best, is_over))
+    assert [step.brings.startswith(words) for step, words in zip(steps, brings, strict=True)] == [True] * len(brings)
 
 
 def test_where_dev_is_too_small_for_the_tolerance_more_of_train_and_folds_are_offered(
@@ -149,10 +159,11 @@ def test_where_dev_is_too_small_for_the_tolerance_more_of_train_and_folds_are_of
     assert "--held-out" not in in_folds
 
 
-def _next(bank: Path, answers: Answers, *, max_hours: float = 1.0, **asked: Any) -> list[NextStep]:
-    """What follows a search on a bank that wants no more trials and had these answers."""
-    launch = Launch.begin(find_cluster("inline"), "results", CONSOLE, max_hours=max_hours)
-    planned = plan_question(ChooseOptions(data="bank", max_hours=max_hours, yes=True, **asked), bank.parent, launch)
-    return list(
-        next_steps(planned._replace(question=replace(planned.question, part=None)), answers, launch, is_over=True)
-    )
+def _next(
+    bank: Path, answers: Answers, *, climbed: tuple[Baseline, bool] | None = None, **asked: Any
+) -> list[NextStep]:
+    """What follows a search on a bank that wants no more trials and had these answers, after its rungs."""
+    launch = Launch.begin(find_cluster("inline"), "results", CONSOLE, max_hours=1.0)
+    planned = plan_question(ChooseOptions(data="bank", yes=True, **asked), bank.parent, launch)
+    rungs = None if climbed is None else Climbed(planned, *climbed)
+    return list(next_steps(planned, answers, launch, rungs, is_over=True))
