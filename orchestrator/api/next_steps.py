@@ -13,7 +13,7 @@ import shlex
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from orchestrator.analysis.wording import bought_text, tolerance_that_buys
 from orchestrator.api.answering import Answers
@@ -42,6 +42,7 @@ if TYPE_CHECKING:  # loads pandas
     from orchestrator.analysis.decide import Baseline
 
 MORE_EPOCHS = 3  # times those of the recipe
+_FINER = 0.9  # times the tolerance that dev can tell, at which another way to score is worth a search
 _TO_LEARN = "tries what else may help the baseline to learn: more epochs, then other learning rates"
 
 
@@ -81,8 +82,9 @@ def climb(planned: PlannedQuestion, baseline: Baseline, launch: Launch, lookup: 
             return Climbed(planned._replace(question=timed.question, plan=timed.plan), tried, is_over=True)
         if not tried.score <= baseline.score:  # it has one, or the first that there is
             question, baseline, best = changed, tried, f"; best with {what}"
-    launch.say(f"learn   {not_learned(baseline)}, whatever was tried{best}")
-    return Climbed(planned, baseline, is_over=True)
+    if is_over := launch.time_left > 0:  # else the last rung was not tried to its end
+        launch.say(f"learn   {not_learned(baseline)}, whatever was tried{best}")
+    return Climbed(planned, baseline, is_over)
 
 
 Rung = tuple[str, Callable[[Question], Question]]
@@ -146,10 +148,11 @@ def next_steps(
     if decided and options.export is None:
         yield _train_step(options, question.name)
     if question.part is not None:
+        hours = max(question.part.of_all, 2 * options.max_hours if unlearned else 0.0)
         changes = ": what was decided may change" if decided else ""
         instead = "" if question.train_size is None else f" in place of the first {question.train_size:,}"
         brings = f"asks on all of train{instead}{' and at every depth' if question.depths else ''}{changes}"
-        yield NextStep(options.command(max_hours=question.part.of_all), brings)
+        yield NextStep(options.command(max_hours=hours), brings)
     if unlearned and climbed is not None and climbed.is_over:
         score, constant = climbed.baseline.score, climbed.baseline.constant
         if score > constant:  # by chance, as far as this dev split tells
@@ -158,13 +161,11 @@ def next_steps(
         yield NextStep(options.command(max_hours=2 * options.max_hours), _TO_LEARN)
     asked_well = [answer for answer in answers if not answer.decided_by.is_vacuous]
     open_ones = any(not answer.decided or answer.further_seeds for answer in asked_well)
-    coarse = resolvable_tolerance(question.corpus.task, question.corpus.spec, question.seeds) > options.tolerance
-    larger = (
-        list(_larger_dev(planned, "tells smaller losses")) if open_ones and coarse and options.held_out is None else []
-    )
+    larger = list(_larger_dev(planned)) if open_ones and options.held_out is None else []
     seeds_tell = all(answer.decided_by.twin is None for answer in answers)
     yield from [] if seeds_tell else larger
-    if (open_ones or not answers) and question.part is None and not (is_over or unlearned):
+    may_be_decided = not answers or any(answer.decided_by.may_be_decided for answer in asked_well)
+    if may_be_decided and question.part is None and not (is_over or unlearned):
         yield from _resume_steps(planned, launch)
     for answer in answers:
         yield from _seeds_beyond(planned, answer)
@@ -172,18 +173,25 @@ def next_steps(
     yield from larger if seeds_tell else []
 
 
-def _larger_dev(planned: PlannedQuestion, shows: str) -> Iterator[NextStep]:
-    """Ways to have more examples score, where dev is nobody else's too: a larger share of train, or folds. `shows`:
-    what that does.
+def _larger_dev(planned: PlannedQuestion, shows: str = "") -> Iterator[NextStep]:
+    """Ways to have more examples score, where dev is nobody else's too: a larger share of train, or folds.
+
+    `shows`: what that does; else those that tell smaller losses, where dev cannot tell the tolerance.
     """
     question, options = planned.question, planned.options
-    share = share_to_hold_out(question)
+    task, data, share = question.corpus.task, question.corpus.spec, share_to_hold_out(question)
+    now = resolvable_tolerance(task, data, question.seeds)
+    ways: list[tuple[dict[str, Any], str]] = []
     if share is not None:
-        yield NextStep(options.command(held_out=share), f"asks again with {share:.0%} of train as dev, which {shows}")
-    if has_own_dev(question) or question.corpus.spec.folds is not None:
-        return
-    brings = f"asks again with {FOLDS} folds, so that every example serves, which {shows}"
-    yield NextStep(options.command(folds=FOLDS), brings)
+        ways.append(({"held_out": share}, f"{share:.0%} of train as dev"))
+    if not has_own_dev(question) and data.folds is None:
+        ways.append(({"folds": FOLDS}, f"{FOLDS} folds, so that every example serves"))
+    for change, words in ways:
+        then = resolvable_tolerance(task, data, question.seeds, **change)
+        if shows or (now > options.tolerance and then < _FINER * now):
+            not_now = f", not {now:.2g}" if math.isfinite(now) else ""
+            tells = shows or f"shows a freeze that loses nothing to be within about {then:.2g} points{not_now}"
+            yield NextStep(options.command(**change), f"asks again with {words}, which {tells}")
 
 
 def _train_step(options: ChooseOptions, sweep: str) -> NextStep:

@@ -29,7 +29,7 @@ def dev_note(task: str, data: DataSpec, tolerance: float, n_seeds: int, held_out
     other = ""
     if held_out is not None:
         m = round(held_out * (len(read_corpus(task, data).train) + n))
-        then = prospects.decidable_tolerance(prospects.variances_of(task), m, n_seeds)
+        then = resolvable_tolerance(task, data, n_seeds, held_out=held_out)
         other = f" `--held-out {held_out:g}` would make dev {m:,} {what}: within about {then:.2g} points."
     of = f"in {folds} folds" if folds else "of dev"
     return (
@@ -38,11 +38,18 @@ def dev_note(task: str, data: DataSpec, tolerance: float, n_seeds: int, held_out
     )
 
 
-def resolvable_tolerance(task: str, data: DataSpec, n_seeds: int) -> float:
-    """The smallest tolerance, in points, that dev (or folds) and these seeds can decide (`analysis.prospects`)."""
+def resolvable_tolerance(
+    task: str, data: DataSpec, n_seeds: int, *, held_out: float | None = None, folds: int | None = None
+) -> float:
+    """The smallest tolerance, in points, that dev (or folds) and these seeds can decide (`analysis.prospects`); with
+    another share of train and dev held out, or in other folds, where these are given.
+    """
     from orchestrator.analysis.prospects import decidable_tolerance, variances_of  # loads scipy
 
-    return decidable_tolerance(variances_of(task), _examples(task, data), n_seeds, folds=data.folds or 0)
+    n, folds = _examples(task, data), folds or data.folds or 0
+    if held_out is not None or (folds and data.folds is None):
+        n = round((held_out or 1.0) * (len(read_corpus(task, data).train) + n))
+    return decidable_tolerance(variances_of(task), n, n_seeds, folds=folds)
 
 
 def _examples(task: str, data: DataSpec) -> int:
