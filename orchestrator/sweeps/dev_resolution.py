@@ -10,25 +10,24 @@ from trials.tasks.task_corpus import read_corpus
 
 
 def dev_note(task: str, data: DataSpec, tolerance: float, n_seeds: int, held_out: float | None = None) -> str | None:
-    """What dev (or folds) and `n_seeds` seeds cannot decide, if it is the tolerance, in points; what could decide it;
-    and what holding out another share of train and dev would change.
+    """What dev (or folds) and these seeds cannot decide, if it is the tolerance, in points; what could, and what holding
+    out another share of train and dev would change.
     """
     finest, what = resolvable_tolerance(task, data, n_seeds), unit_of(TASKS[task])
     if finest <= tolerance:
         return None
     from orchestrator.analysis import prospects  # loads scipy
 
-    n, folds = _examples(task, data), data.folds or 0
-    shown = (
-        f"show a freeze that loses nothing to be within about {finest:.2g} points" if finest < 50 else "show nothing"
-    )
+    n, folds = _examples(task, data, None, data.folds or 0), data.folds or 0
+    within = f"show a freeze that loses nothing to be within about {finest:.2g} points"
+    shown = within if finest < 50 else "show nothing"
     needs, takes = prospects.needed_data(prospects.variances_of(task), tolerance, n, n_seeds, folds), ""
     if needs is not None:
         more = f"{needs.examples:,} {what} with " if needs.examples > n else ""
         takes = f" Within {amount(tolerance, 'point')} takes about {more}{amount(needs.seeds, 'seed')}."
     other = ""
     if held_out is not None:
-        m = round(held_out * (len(read_corpus(task, data).train) + n))
+        m = _examples(task, data, held_out, 0)
         then = resolvable_tolerance(task, data, n_seeds, held_out=held_out)
         other = f" `--held-out {held_out:g}` would make dev {m:,} {what}: within about {then:.2g} points."
     of = f"in {folds} folds" if folds else "of dev"
@@ -41,18 +40,14 @@ def dev_note(task: str, data: DataSpec, tolerance: float, n_seeds: int, held_out
 def resolvable_tolerance(
     task: str, data: DataSpec, n_seeds: int, *, held_out: float | None = None, folds: int | None = None
 ) -> float:
-    """The smallest tolerance, in points, that dev (or folds) and these seeds can decide (`analysis.prospects`); with
-    another share of train and dev held out, or in other folds, where these are given.
-    """
+    """The smallest tolerance, in points, that dev (this share of train and dev, these folds) and these seeds decide."""
     from orchestrator.analysis.prospects import decidable_tolerance, variances_of  # loads scipy
 
-    n, folds = _examples(task, data), folds or data.folds or 0
-    if held_out is not None or (folds and data.folds is None):
-        n = round((held_out or 1.0) * (len(read_corpus(task, data).train) + n))
-    return decidable_tolerance(variances_of(task), n, n_seeds, folds=folds)
+    folds = folds or data.folds or 0
+    return decidable_tolerance(variances_of(task), _examples(task, data, held_out, folds), n_seeds, folds=folds)
 
 
-def _examples(task: str, data: DataSpec) -> int:
-    """The number of examples of dev, or of all folds together."""
-    corpus = read_corpus(task, data)
-    return len(corpus.dev) + (0 if data.folds is None else len(corpus.train))
+def _examples(task: str, data: DataSpec, held_out: float | None, folds: int) -> int:
+    """The number of examples of dev, of a share of train and dev, or of all folds together."""
+    corpus, share = read_corpus(task, data), held_out or bool(folds)
+    return round(share * (len(corpus.train) + len(corpus.dev))) if share else len(corpus.dev)

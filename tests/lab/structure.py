@@ -17,7 +17,7 @@ PACKAGES = ("orchestrator", "trials", "dashboards")
 START = "orchestrator.commands.launch_command"
 LIMITS = {
     "modules with a second docstring": 0,
-    "modules that launch reaches": 137,
+    "modules that launch reaches": 136,
     "lines that launch reaches": 24_400,
     "import edges": 1_625,
     "import edges for 1,000 lines": 33,
