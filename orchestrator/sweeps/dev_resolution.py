@@ -10,8 +10,8 @@ from trials.tasks.task_corpus import read_corpus
 
 
 def dev_note(task: str, data: DataSpec, tolerance: float, n_seeds: int, held_out: float | None = None) -> str | None:
-    """What dev (or folds) and these seeds cannot decide, if it is the tolerance, in points; what could, and what holding
-    out another share of train and dev would change.
+    """What dev (or folds) and these seeds cannot decide, if it is the tolerance, in points; what could; and what it
+    would change to hold out another share of train and dev.
     """
     finest, what = resolvable_tolerance(task, data, n_seeds), unit_of(TASKS[task])
     if finest <= tolerance:
