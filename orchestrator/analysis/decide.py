@@ -39,6 +39,7 @@ from orchestrator.config.quantities import POINTS, amount
 from trials.metrics.metric import METRICS
 from trials.record import State
 from trials.spec import FreezeSpec
+from trials.tasks.task import unit_of
 
 NOT_ON_TEST = "the test split is shown once and selects nothing; choose on dev"
 NO_DIFFERENCE = "no pair differs"
@@ -588,6 +589,7 @@ def _losses_table(by_setting: Losses, frame: pd.DataFrame) -> pd.DataFrame:
     return cells[[*columns, "n_folds", "median"]].assign(
         freeze=np.array(["" if freeze is None else freeze.label for freeze in specs], dtype=object),
         freeze_spec=pd.Series(specs, index=cells.index, dtype=object),
+        unit=unit_of(str(frame["task"].iloc[0])) if "task" in frame.columns and len(frame) else "sentences",
         loss=by_setting.estimate.mean,
         variance=by_setting.estimate.variance,
         std=[means.std(ddof=1) if len(means) > 1 else np.nan for means in by_seed],

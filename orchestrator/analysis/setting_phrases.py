@@ -60,7 +60,8 @@ def loss_text(row: Row, digits: int) -> str:
 
 def basis(row: Row, split: str = "dev") -> str:
     """`10 seeds, 500 dev sentences`, `10 seeds, on this dev set`."""
-    sentences = f"on this {split} set" if pd.isna(row["n_sentences"]) else f"{row['n_sentences']:,} {split} sentences"
+    n = row["n_sentences"]
+    sentences = f"on this {split} set" if pd.isna(n) else f"{n:,} {split} {row['unit']}"
     if not pd.isna(row["n_documents"]):
         sentences += f" of {amount(int(row['n_documents']), 'document')}"
     if not pd.isna(row["n_folds"]):
@@ -96,7 +97,7 @@ def items_of(row: Row) -> str:
     """The items that the interval samples besides seeds: examples (`n_folds`), documents (`n_documents`), sentences."""
     if not pd.isna(row["n_folds"]):
         return "examples"
-    return "dev sentences" if pd.isna(row["n_documents"]) else "dev documents"
+    return f"dev {row['unit']}" if pd.isna(row["n_documents"]) else "dev documents"
 
 
 def takes_text(row: Row) -> str:

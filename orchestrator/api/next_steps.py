@@ -13,28 +13,26 @@ import shlex
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from orchestrator.analysis.wording import bought_text, tolerance_that_buys
 from orchestrator.api.answering import Answers
 from orchestrator.api.planned_question import (
     AUTO,
-    FOLDS,
     PILOTS,
     PlannedQuestion,
     TimeBudget,
-    has_own_dev,
+    finest_tolerance,
     higher_rates,
     model_folder,
     plan_beside,
-    share_to_hold_out,
+    ways_to_score_more,
     with_best_rates,
 )
 from orchestrator.config.quantities import HOUR, amount, duration
 from orchestrator.own_data.choose_options import ChooseOptions
 from orchestrator.own_data.question import Question, SweepFile, with_size
 from orchestrator.session.launch_loop import Launch
-from orchestrator.sweeps.dev_resolution import resolvable_tolerance
 from trials.draft import Lookup
 
 if TYPE_CHECKING:  # loads pandas
@@ -178,20 +176,16 @@ def _larger_dev(planned: PlannedQuestion, shows: str = "") -> Iterator[NextStep]
 
     `shows`: what that does; else those that tell smaller losses, where dev cannot tell the tolerance.
     """
-    question, options = planned.question, planned.options
-    task, data, share = question.corpus.task, question.corpus.spec, share_to_hold_out(question)
-    now = resolvable_tolerance(task, data, question.seeds)
-    ways: list[tuple[dict[str, Any], str]] = []
-    if share is not None:
-        ways.append(({"held_out": share}, f"{share:.0%} of train as dev"))
-    if not has_own_dev(question) and data.folds is None:
-        ways.append(({"folds": FOLDS}, f"{FOLDS} folds, so that every example serves"))
-    for change, words in ways:
-        then = resolvable_tolerance(task, data, question.seeds, **change)
-        if shows or (now > options.tolerance and then < _FINER * now):
+    question, tolerance = planned.question, planned.options.tolerance
+    now = finest_tolerance(question)
+    for way in ways_to_score_more(question, planned.options).values():
+        then = finest_tolerance(question, held_out=way.held_out, folds=way.folds)
+        if shows or (now > tolerance and then < _FINER * now):
+            in_folds = f"{way.folds} folds, so that every example serves"
+            words = in_folds if way.folds else f"{way.held_out:.0%} of train as dev"
             not_now = f", not {now:.2g}" if math.isfinite(now) else ""
             tells = shows or f"shows a freeze that loses nothing to be within about {then:.2g} points{not_now}"
-            yield NextStep(options.command(**change), f"asks again with {words}, which {tells}")
+            yield NextStep(way.command(), f"asks again with {words}, which {tells}")
 
 
 def _train_step(options: ChooseOptions, sweep: str) -> NextStep:

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -377,16 +377,29 @@ def _agree(options: ChooseOptions, question: Question, folder: Path, say: Callab
     if note is None or SweepFile(folder / f"{question.name}.yaml").is_for(options.question):
         return options
     say(f"note    {note}")
-    tolerance = math.ceil(2 * min(resolvable_tolerance(task, data, question.seeds), 100)) / 2
+    tolerance = math.ceil(2 * min(finest_tolerance(question), 100)) / 2
     ways = {f"--tolerance {tolerance:g}": replace(options, tolerance=tolerance)} if tolerance < 100 else {}
-    if share is not None:
-        ways |= {f"--held-out {share:g}": replace(options, held_out=share)} if options.held_out is None else {}
-        ways |= {f"--folds {FOLDS}": replace(options, held_out=None, folds=FOLDS)}
+    ways |= ways_to_score_more(question, options)
     if options.ask is None:
         say(f"note    continuing with what was given{'; other ways: ' + ', '.join(ways) if ways else ''}.")
         return options
     picked = options.ask("Go on with that, or with another tolerance or dev split?", ["go on", *ways])
     return ways.get(picked, options)
+
+
+def finest_tolerance(question: Question, **other: Any) -> float:
+    """The smallest tolerance, in points, that dev and the seeds of a question decide, or `other` folds or shares do."""
+    return resolvable_tolerance(question.corpus.task, question.corpus.spec, question.seeds, **other)
+
+
+def ways_to_score_more(question: Question, options: ChooseOptions) -> dict[str, ChooseOptions]:
+    """Ways to have more examples score, where dev is nobody else's, too, by option: a larger share held out, folds."""
+    ways, share = dict[str, ChooseOptions](), share_to_hold_out(question)
+    if share is not None and options.held_out is None:
+        ways[f"--held-out {share:g}"] = replace(options, held_out=share)
+    if not has_own_dev(question) and question.corpus.spec.folds is None:
+        ways[f"--folds {FOLDS}"] = replace(options, held_out=None, folds=FOLDS)
+    return ways
 
 
 def share_to_hold_out(question: Question) -> float | None:

@@ -19,8 +19,7 @@ from trials.draft import Lookup
 from trials.errors import ConfigError, DataError, NoDevSplitError, UnclearError, option_words
 from trials.sources.places.corpus_draft import HELD_OUT, DataDraft, Located
 from trials.spec import Columns, DataSpec, Files
-from trials.tasks import TASKS
-from trials.tasks.task import unit_of
+from trials.tasks.task import TASKS, unit_of
 from trials.tasks.task_corpus import read_corpus, reading_notes
 
 NO_DEV = "no dev split"
@@ -62,7 +61,7 @@ def guess_corpus(options: ChooseOptions, lookup: Lookup) -> CorpusGuess:
         lines = [_no_dev(LARGER_SHARE) if line.startswith(NO_DEV) else line for line in lines]
     assert data.sizes is not None
     files = ", ".join(Path(p).name for p in (*data.train, *data.dev, *data.test)[:4])
-    unit = unit_of(TASKS[task])
+    unit = unit_of(task)
     n_train, dev, test = data.sizes[0], split_size(data, "dev"), split_size(data, "test")
     first = f"{data.name} ({files}): {n_train:,} {unit} for training, {dev}, {test}"
     notes = dict.fromkeys((first, *lines, *reading_notes(task, data), *_leak(read_corpus(task, data))))

@@ -206,7 +206,7 @@ class DepthSearch(Source):
         table = loss_table(self._frame("test"), "test_score", self._plan).set_index("cell")
         row = table.loc[chosen["cell"]]
         if row["n_pairs"]:
-            base = basis({**row, "n_folds": None}, "test")
+            base = basis({**row, "n_folds": None, "unit": chosen["unit"]}, "test")
             yield f"On test, which took no part in the choice, it {loss_phrase(row)}; {base}."
 
     def _budget(self) -> Budget:

@@ -9,8 +9,7 @@ from orchestrator.config.quantities import amount
 from trials.corpora.corpus import Item, Text, item_words, label_counts, labels_of, word_counts
 from trials.errors import quote
 from trials.spec import DataSpec
-from trials.tasks import TASKS
-from trials.tasks.task import unit_of
+from trials.tasks.task import TASKS, unit_of
 from trials.tasks.task_corpus import read_corpus
 
 N_EXAMPLES = 3  # that a plan shows of train
@@ -48,7 +47,7 @@ def split_size(data: DataSpec, split: Literal["train", "dev", "test"], unit: str
 
 def dev_size(task: str, data: DataSpec) -> str:
     """How large dev is; empty where the corpus does not say."""
-    return split_size(data, "dev", unit_of(TASKS[task]) if task in TASKS else "items") if data.sizes else ""
+    return split_size(data, "dev", unit_of(task)) if data.sizes else ""
 
 
 def corpora_lines(corpora: Sequence[tuple[str, DataSpec]]) -> Iterator[str]:

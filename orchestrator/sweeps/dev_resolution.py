@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from orchestrator.config.quantities import amount
 from trials.spec import DataSpec
-from trials.tasks import TASKS
 from trials.tasks.task import unit_of
 from trials.tasks.task_corpus import read_corpus
 
@@ -13,7 +12,7 @@ def dev_note(task: str, data: DataSpec, tolerance: float, n_seeds: int, held_out
     """What dev (or folds) and these seeds cannot decide, if it is the tolerance, in points; what could; and what it
     would change to hold out another share of train and dev.
     """
-    finest, what = resolvable_tolerance(task, data, n_seeds), unit_of(TASKS[task])
+    finest, what = resolvable_tolerance(task, data, n_seeds), unit_of(task)
     if finest <= tolerance:
         return None
     from orchestrator.analysis import prospects  # loads scipy

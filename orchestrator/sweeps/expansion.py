@@ -74,12 +74,11 @@ def replicates(sweep: SweepSpec, point: Point, lookup: Lookup) -> list[TrialSpec
     """The trials of one point. Raises ValidationError or DraftError if its settings are not valid."""
     first = TrialDraft.model_validate({**_content(sweep, point), "seed": sweep.seeds[0]}).resolve(lookup)
     if len(set(sweep.seeds)) > 1 and None not in (first.subset_seed, first.init_seed, first.order_seed):
-        reason = (
+        text = (
             "with `subset_seed` and `order_seed` as well, nothing is left that the seed draws, so all `seeds` would "
+            "give one and the same result. Leave one out, or list one seed."
         )
-        raise DraftError(
-            [(("init_seed",), f"{reason}give one and the same result. Leave one out, or list one seed.")], 2
-        )
+        raise DraftError([(("init_seed",), text)], 2)
     return [first.with_seed(seed) for seed in dict.fromkeys(sweep.seeds)]  # validity does not depend on the seed
 
 
@@ -92,9 +91,8 @@ def layers_of(sweep: SweepSpec, lookup: Lookup) -> Callable[[Point], int]:
             draft = _ModelOnly.model_validate(given)
             return lookup.model(draft.model).n_layers
         except ValidationError as error:
-            raise PlacedError(
-                [(point.place(fault.path), fault.text) for fault in faults(error, _ModelOnly)], 2
-            ) from error
+            wrong = [(point.place(fault.path), fault.text) for fault in faults(error, _ModelOnly)]
+            raise PlacedError(wrong, 2) from error
         except NotFetchedError:
             raise
         except PermafrostError as error:

@@ -214,7 +214,7 @@ def _tokenise(task_name: str, data: DataSpec, model: ModelSpec, max_length: int,
     def encode_split(name: str) -> Split:
         items: list[Item] = getattr(corpus, name)
         chunks = [items[start : start + CHUNK] for start in range(0, len(items), CHUNK)]
-        work = SetUpWork(f"encoding {data.name} {name}", len(items), unit_of(task))
+        work = SetUpWork(f"encoding {data.name} {name}", len(items), unit_of(task_name))
         examples = (task.encode(chunk, names, len(labels), how) for chunk in count_progress(chunks, work, len))
         documents = document_indices(items)
         return Split([*chain.from_iterable(examples)], None if documents is None else np.array(documents, np.int64))

@@ -22,7 +22,6 @@ from trials.models.padding_free import attending_within
 from trials.prefix.files import StatesFile
 from trials.prefix.rule import CPU, cached_depth, prefix_key
 from trials.spec import TrialSpec
-from trials.tasks import TASKS
 from trials.tasks.task import Example, Split, unit_of
 from trials.training.batching import batches_by_length, collate, laid_end_to_end
 from trials.training.flops import training_flops
@@ -111,9 +110,7 @@ class StatesBuilder:
     def counted_states(self, name: str, missing: Sequence[int]) -> Iterator[tuple[int, torch.Tensor, float]]:
         """What `states` yields, (subwords, width) states, reported as work of the set-up."""
         what = f"running frozen layers over {self._spec.data.name} {name}"
-        return count_progress(
-            self.states(name, missing), SetUpWork(what, len(missing), unit_of(TASKS[self._spec.task]))
-        )
+        return count_progress(self.states(name, missing), SetUpWork(what, len(missing), unit_of(self._spec.task)))
 
     def states(self, name: str, missing: Sequence[int]) -> Iterator[tuple[int, torch.Tensor, float]]:
         """Yield (index, (subwords, width) states, seconds) for the missing examples of a split.

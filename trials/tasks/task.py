@@ -175,9 +175,9 @@ def task_that_reads(output: Output) -> str:
     return next(name for name, task in TASKS.items() if task.reads_any == output)
 
 
-def unit_of(task: Task) -> str:
-    """The name of one item of the task's corpora."""
-    return "texts" if task.head == "text" else "sentences"
+def unit_of(task: str) -> str:
+    """What the items of a task's corpora are called."""
+    return {"text": "texts", "tokens": "sentences"}.get(head_of(task) or "", "items")
 
 
 def as_score(task_name: str, score: str | None, measured: Mapping[str, float]) -> float:
