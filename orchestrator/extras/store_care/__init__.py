@@ -13,5 +13,5 @@ COMMANDS = {
     ),
 }
 GROUPS = {
-    "store": ("orchestrator.extras.store_care.store_command:app", "Verify stores, note what sweeps are for.", "Operate"),
+    "store": ("orchestrator.extras.store_care.store_command:app", "Verify stores and note sweeps.", "Operate"),
 }

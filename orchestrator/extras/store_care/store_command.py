@@ -23,7 +23,7 @@ from orchestrator.store import open_store
 from orchestrator.store.results import MARKER
 from orchestrator.store.sweep_notes import change_note
 
-app = command_group("Verify stores, note what sweeps are for.")
+app = command_group("Verify stores and note sweeps.")
 
 
 @app.command()
