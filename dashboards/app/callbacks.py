@@ -285,7 +285,7 @@ def _notices_and_footer(selection: Selection, view: View | None) -> dict[str, An
         notices(selection.snapshot.problems[:_SHOWN_PROBLEMS], "red", "Parts of the store cannot be read"),
         dmc.Alert(title=shown.incomplete, color="blue", variant="outline", py=4) if shown.incomplete else None,
     )
-    about, ray = _header_words(selection)
+    about, ray = header_words(selection)
     empty = f"store {selection.snapshot.address}"
     return {
         "notices": dmc.Stack([alert for alert in alerts if alert is not None], gap="xs"),
@@ -295,14 +295,14 @@ def _notices_and_footer(selection: Selection, view: View | None) -> dict[str, An
     }
 
 
-def _header_words(selection: Selection) -> tuple[dict[str, Any], Any]:
+def header_words(selection: Selection) -> tuple[dict[str, Any], Any]:
     """The state of the sweep for the header, and a link to Ray's dashboard."""
-    sweep, last = selection.sweep, selection.snapshot.last_row
+    sweep = selection.sweep
     if sweep is None:
         return {"words": "empty store", "last_row": None}, None
     address = web_address(sweep.ray)
     ray = dmc.Anchor("Ray", href=address, size="xs", target="_blank") if address else None
-    return {"words": f"{sweep.name}: {state_of(sweep)}", "last_row": last}, ray
+    return {"words": f"{sweep.name}: {state_of(sweep)}", "last_row": sweep.last_row}, ray
 
 
 def _add_watch(app: dash.Dash, cache: PageCache) -> None:

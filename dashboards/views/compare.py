@@ -282,14 +282,14 @@ def prepare_scores(selection: Selection) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "number": t["number"],
-            "trial": t["trial_id"],
             "what": words_of(picks),
-            "state": t["state"].str.replace("_", " "),
-            "metric": t["metric"].map(metric_label),
             "dev score (%)": 100 * t["score"].astype("float64"),
-            "test score (%)": 100 * t["test_score"].astype("float64"),
             "difference to 1 (points)": differences,
             "paired with 1": paired,
+            "test score (%)": 100 * t["test_score"].astype("float64"),
+            "metric": t["metric"].map(metric_label),
+            "trial": t["trial_id"],
+            "state": t["state"].str.replace("_", " "),
             "best epoch": t["best_epoch"],
             "training (s)": t["train_s"].astype("float64").round(2),
             **({"what it froze": t["trial_id"].map(changing).fillna("")} if changing else {}),

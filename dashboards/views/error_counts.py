@@ -262,8 +262,8 @@ def prepare_confusion(selection: Selection) -> Confusion:
     named = zip((repr(cells.name), "the baseline"), sides, strict=True)
     if lacking := [who for who, side in named if not side]:
         raise EmptyPartError(
-            f"No predictions on {split} are stored for {' and '.join(lacking)}. Set `predictions: all` in the sweep "
-            "file and launch again to store them. Regression has none."
+            f'No predictions on {split} are stored for {" and ".join(lacking)}. Set "predictions: all" in the sweep '
+            "file and launch again to store them. A regression has none."
         )
     pooled = [_pool([confusion(predicted) for predicted in side]) for side in sides]
     labels, columns, folded = _labels(pooled)
@@ -382,7 +382,7 @@ def prepare_entities(selection: Selection) -> Entities:
     predictions = predictions_of(selection.snapshot, trials, split)
     if not predictions:
         raise EmptyPartError(
-            f"No predictions on {split} are stored. Set `predictions: all` in the sweep file and launch again."
+            f'No predictions on {split} are stored. Set "predictions: all" in the sweep file and launch again.'
         )
     with_spans = {trial_id: labels for trial_id, labels in predictions.items() if has_spans(labels)}
     rows = [

@@ -41,7 +41,7 @@ def prepare_tags(selection: Selection) -> TagDifferences:
     rows = selection.snapshot.tags(cells.trials, query.split)
     levels = [level for level in LEVELS if (rows["level"] == level).any()]
     if not levels:
-        raise EmptyPartError(f"No scores by label are stored for the {query.split} split. Regression has none.")
+        raise EmptyPartError(f"No scores by label are stored for the {query.split} split. A regression has none.")
     level = query.level if query.level in levels else levels[0]
     absent = f"There are no scores at the level {query.level!r}." if query.level and query.level != level else ""
     note = " ".join(filter(None, [absent, cells.note]))

@@ -153,6 +153,8 @@ def ends_of(panel: LossPanel, tolerance: float) -> tuple[float, float]:
     loss, low, high = (table[column].astype("float64") for column in ("loss", "low", "high"))
     chosen = _recommended(panel)
     best = float(pd.concat([loss[chosen], high[chosen]]).max()) if chosen.any() else 0.0
+    if loss.min() > limit:  # all lie beyond: an empty panel would show nothing
+        best = float(loss.min())
     shown = loss.between(-limit, max(limit, best))
     tops = [1.3 * tolerance, *high[shown & np.isfinite(high)], *loss[shown]]
     bottoms = [0.0, *low[shown & np.isfinite(low)], *loss[shown]]
@@ -240,9 +242,10 @@ class PanelDrawing:
                 "marker": {"symbol": list(symbols), "size": 9, "color": look.muted},
             })  # fmt: skip
         if len(away):
+            ways = zip(away["beyond"], away["within"], strict=True)
             arrow = {
-                "symbol": ["triangle-up" if up > 0 else "triangle-down" for up in away["beyond"]],
-                "size": 11, "color": [cell_colour(look, row) for row in away.itertuples()],
+                "symbol": [f"triangle-{'up' if up > 0 else 'down'}{'' if ok else '-open'}" for up, ok in ways],
+                "size": 11, "color": [cell_colour(look, row) for row in away.itertuples()], "line": {"width": 2},
             }  # fmt: skip
             data.append({**self._label_traces(away), "name": "far beyond", "marker": arrow})
         return data
@@ -352,7 +355,7 @@ class PanelDrawing:
 
 
 def _drawn_as(rows: pd.DataFrame, look: Look) -> dict[str, Any]:
-    """The marker: filled if the loss is shown to be within the tolerance, with a ring if recommended."""
+    """The marker: filled if the loss is shown to be within the tolerance, with a thick edge if recommended."""
     colours = [cell_colour(look, row) for row in rows.itertuples()]
     chosen = rows["recommended"].tolist()
     symbols = [look.strategy(str(row.strategy))[1] for row in rows.itertuples()]

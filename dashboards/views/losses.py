@@ -27,7 +27,7 @@ _ALONE, _BESIDE, _PHONE, _PRINTED = 850, 380, 228, 0.65  # the last as a share o
 def draw_losses(info: LossPanels, look: Look) -> Figure:
     """A mark per setting: how much it saves, and its loss with the interval that decides. Below the line is tolerated.
 
-    Filled marks are shown to be within the tolerance; the recommended one has a ring and always its strip.
+    Filled marks are shown to be within the tolerance; the recommended one has a thick edge and always its strip.
     """
     panels = [panel for panel in info.panels if len(panel.table)]
     lowest = min(0.0, min(float(panel.table["saved"].min()) for panel in panels)) * 100
@@ -73,7 +73,7 @@ def _heading(panel: LossPanel, n: int, look: Look) -> str:
 
 
 READING: Sequence[tuple[str, str]] = (
-    ("Ring", "the setting that is recommended."),
+    ("Thick edge", "the setting that is recommended."),
     ("Filled", "shown to lose no more than the tolerance; hollow: not shown, or not yet."),
     ("Green band", "losses within the tolerance. Drag its handle to ask with another one."),
     ("■ ■■□□□□", "what is frozen: the embeddings, then each layer; filled where frozen."),
@@ -81,7 +81,7 @@ READING: Sequence[tuple[str, str]] = (
 LOSSES = Part(
     "answer-losses",
     "Loss against saving",
-    "Filled marks are shown to lose no more than the tolerance, the dashed line; the ring is recommended.",
+    "Filled marks are shown to lose no more than the tolerance, the dashed line; a thick edge is recommended.",
     prepare_losses,
     losses_table,
     draw_losses,
@@ -90,7 +90,8 @@ LOSSES = Part(
     "interval decides: it is over seeds and dev sentences, both of which are samples (over seeds alone where the "
     "contributions of sentences were not recorded: then it holds on this dev set), and holds for all settings "
     "together and at every look from 3 seeds on. A setting is within the tolerance if its upper end is. Each panel "
-    "ends at three tolerances, or at what is recommended; arrows at its edge are settings beyond, with their loss. "
+    "ends at three tolerances, at what is recommended, or at the nearest setting where all lie beyond; arrows at its "
+    "edge are settings beyond, with their loss. "
     "Click a mark to see its trials.",
     shows=page_selection,
 )

@@ -72,8 +72,8 @@ def _absent(table: pd.DataFrame) -> str:
     for cost in _LOOKS:
         rows = table[table["cost"] == cost]
         if len(rows) and rows["saved"].isna().all():
-            absent.append(f"{COSTS[cost]}: {', '.join(dict.fromkeys(rows['note']))}")
-    return f"Not available: {'; '.join(absent)}." if absent else ""
+            absent.append(f"{COSTS[cost]} ({', '.join(dict.fromkeys(rows['note']))})")
+    return f"Not available: {', '.join(absent)}." if absent else ""
 
 
 def draw_savings(info: Shown, look: Look) -> Figure:

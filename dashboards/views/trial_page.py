@@ -178,7 +178,7 @@ def _predictions(snapshot: Snapshot, trial_id: str) -> list[Any]:
         return [dmc.Text(str(error))]
     dev = [row for row in rows if row["split"] == "dev"]
     if not dev:
-        return [dmc.Text("No predictions are stored. Set `predictions: all` in the sweep file to store them.")]
+        return [dmc.Text('No predictions are stored. Set "predictions: all" in the sweep file to store them.')]
     wrong = [row for row in dev if row["gold"] != row["predicted"]]
     right, shown = len(dev) - len(wrong), min(len(wrong), MAX_SENTENCES)
     return [

@@ -92,7 +92,8 @@ class Look:
 
     def line(self, number: int) -> str:
         """Colour of one of several lines without an order; with more than six, symbols and dashes tell them apart."""
-        colours = ["#0A7ABD", "#D55E00", "#009E73", "#C76BA0", "#B07C00", "#8C6BB1"]
+        light = ["#0A7ABD", "#D55E00", "#009E73", "#C76BA0", "#B07C00", "#8C6BB1"]
+        colours = ["#58B4EA", "#F08A3C", "#2FBD93", "#DE94BF", "#D9A62B", "#B49BDB"] if self.dark else light
         return colours[number % len(colours)]
 
     def scale(self) -> list[list[object]]:

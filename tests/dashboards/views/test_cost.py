@@ -22,7 +22,7 @@ def test_savings_have_a_row_a_cell_and_cost(small: Select) -> None:
     assert counted["freeze"].tolist() == ["first 2", "alternating", "first 4", "all"]
     assert counted["saved"].iloc[0] == pytest.approx(2 * 7_087_872 / 134_352_401)
     assert info.note == (
-        "Not available: peak memory: not measured: resident memory of a warm worker; energy: baseline not measured."
+        "Not available: peak memory (not measured: resident memory of a warm worker), energy (baseline not measured)."
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -80,6 +81,16 @@ def test_a_setting_far_beyond_the_others_stands_at_the_edge_with_its_loss_in_wor
     assert figure["layout"]["yaxis"]["autorangeoptions"]["maxallowed"] < 10
     away = next(trace for trace in figure["data"] if trace["name"] == "far beyond")
     assert float(away["text"][0].split()[-1]) == pytest.approx(40, abs=1)
+    assert away["marker"]["symbol"] == ["triangle-up-open"]  # as a mark that is not within the tolerance
+
+
+def test_where_every_setting_lies_beyond_the_panel_ends_at_the_nearest(tmp_path: Path) -> None:
+    lost = Invented(noise=0.001, score=lambda spec: 0.9 - 0.05 * spec.freeze.depth)
+    frozen = [spec for spec in FIVE if spec.freeze.depth in (0, 2, 4)]
+    selection = made(tmp_path / "s", lost, trials=frozen, search="?size=800")
+    figure = losses.draw_losses(loss_panels.prepare_losses(selection), LIGHT)
+    assert 10 < figure["layout"]["yaxis"]["autorangeoptions"]["maxallowed"] < 14
+    assert [trace["name"] for trace in figure["data"]].count("settings") == 1
 
 
 def test_a_corpus_with_a_large_loss_does_not_press_the_others_flat(steep: dict[str, Any]) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from dashboards.app.app import make_app
+from dashboards.app.callbacks import header_words
 from dashboards.data.frames import Frames, Snapshot
 from dashboards.data.selection import PageQuery, Selection, select
 from dashboards.views.kit.cards import answers_of_page
@@ -31,6 +32,12 @@ def test_a_store_with_several_sweeps_lists_them_with_their_progress_and_last_row
     assert "stopped, 0 of 15 trials completed'" in words
     last = max(two_sweeps.snapshot.sweeps["one"].trials["time"]).timestamp()
     assert f"'data-time': {last}" in words or f"data-time={last}" in words
+
+
+def test_the_header_has_the_last_row_of_its_sweep_as_the_list_has(two_sweeps: Selection) -> None:
+    one = select(two_sweeps.snapshot, PageQuery(sweep="one"))
+    assert header_words(one)[0]["last_row"] == two_sweeps.snapshot.sweeps["one"].last_row
+    assert header_words(two_sweeps)[0] == {"words": "two: stopped", "last_row": None}
 
 
 def test_another_sweep_is_opened_with_the_same_tolerance_cost_and_theme(two_sweeps: Selection) -> None:
