@@ -52,8 +52,8 @@ def sweep_list(selection: Selection) -> Any:
     limit = amount(selection.plan.tolerance, "point")
     words: list[Any] = [f"What each would freeze to lose at most {limit}."]
     if tag:
-        address = f"/{selection.url_query.but(tag='').search()}"
-        words += [f" {len(lines)} of {len(sweeps)}, tagged {tag}. ", dcc.Link("Show all", href=address)]
+        every = dcc.Link("Show all", href=f"/{selection.url_query.but(tag='').search()}")
+        words += [f" {len(lines)} of {len(sweeps)}, tagged {tag}. ", every]
     return html.Div([html.P(words), html.Ul(lines)])
 
 
@@ -104,8 +104,7 @@ def sweeps_table(selection: Selection) -> pd.DataFrame:
             "state": [state_of(sweep) for sweep in sweeps],
             "trials": [len(sweep.trials) for sweep in sweeps],
             "completed": [_n_completed(sweep) for sweep in sweeps],
-            "note": [sweep.note.text for sweep in sweeps],
-            "tags": [", ".join(sweep.note.tags) for sweep in sweeps],
+            "note": [str(sweep.note) for sweep in sweeps],
         }
     )
 

@@ -88,9 +88,7 @@ def _show(results: ResultStore, plans: Sequence[SweepPlan], *, as_json: bool) ->
     rows = {row["trial_id"]: row for row in results.trials(list(columns)).to_pylist()}
     notes = notes_by_sweep(results.storage)
     if as_json:
-        counts = [
-            _counts(plan, rows) | {"note": notes.get(plan.name, SweepNote()).model_dump(mode="json")} for plan in plans
-        ]
+        counts = [_counts(plan, rows) | {"note": str(notes.get(plan.name, ""))} for plan in plans]
         print(json.dumps({"store": str(results.address), "sweeps": counts}))
         return
     drivers = running_drivers(results.storage)

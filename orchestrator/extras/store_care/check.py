@@ -47,7 +47,7 @@ _AGAIN = "it runs again at the next launch"
 _MEANS = {  # what the loss of a part means
     "predictions": "its trials lack predictions, but stay complete",
     "commits": "lost rows of `trials` may go unnoticed",
-    "notes": "left out: write the note again with `permafrost store note`. Then delete it",
+    "notes": "left out: delete it, and note it again with `permafrost store note`",
 }
 
 

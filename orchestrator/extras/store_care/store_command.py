@@ -21,7 +21,7 @@ from orchestrator.extras.store_care.check import check_store
 from orchestrator.extras.store_care.exports import Format, export_store, export_tables
 from orchestrator.store import open_store
 from orchestrator.store.results import MARKER
-from orchestrator.store.sweep_notes import change_note
+from orchestrator.store.sweep_notes import checked_note, notes_by_sweep, write_note
 
 app = command_group("Verify stores and note sweeps.")
 
@@ -55,26 +55,21 @@ def verify(store: options.Store = DEFAULT_STORE, as_json: options.Json = False) 
 @app.command("note")
 def note_(
     sweep: Annotated[str, typer.Argument(metavar="SWEEP", help="The name of a sweep.")],
-    text: Annotated[str | None, typer.Argument(metavar="TEXT", help="One line; '' removes it.")] = None,
-    tags: Annotated[
-        list[str] | None, typer.Option("--tag", metavar="TAG", help="A tag; repeatable. '' removes all of them.")
-    ] = None,
+    text: Annotated[str | None, typer.Argument(metavar="TEXT", help="One line; '' deletes the note.")] = None,
+    tags: Annotated[list[str] | None, typer.Option("--tag", metavar="TAG", help="A tag; repeatable.")] = None,
     store: options.Store = DEFAULT_STORE,
 ) -> None:
-    """Note a text and tags on a sweep, or show them. `status` and the dashboard show them, too.
-
-    A text replaces the one before, tags replace all tags before. A sweep may be running.
+    """Note a text and tags on a sweep in place of those before, or show them, as `status` and the dashboard do.
 
     Examples:
         permafrost store note starter "For the paper" --tag paper --tag final
-
-        permafrost store note starter
     """
     with errors_as_exit_codes():
-        results = open_store(store)
-        new_tags = None if tags is None else [tag for tag in tags if tag]
-        note = change_note(results.storage, results.sweep(sweep).name, text, new_tags)
-        _line(str(note) or f"No note on {sweep}.")
+        results, note = open_store(store), checked_note(text or "", tags or ())
+        name = results.sweep(sweep).name
+        if text is not None or tags:
+            write_note(results.storage, name, note)
+        _line(str(notes_by_sweep(results.storage).get(name, f"No note on {name}.")))
 
 
 def export_(

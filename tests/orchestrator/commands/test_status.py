@@ -91,7 +91,7 @@ def test_a_sweep_is_shown_with_its_states_and_one_by_its_name(store: ResultStore
     assert f"2 trials in {store.root}" in done.stdout
     found = json.loads(status(store.root, "--json").stdout)
     counts = {"name": "mine", "planned": 3, "cells": 1, "states": {"completed": 1, "failed": 1}}
-    counts |= {"note": {"text": "", "tags": []}}
+    counts |= {"note": ""}
     assert found == {"store": str(store.root), "sweeps": [counts]}
     store.add_plan(plan_of(name="other"))
     assert "sweep mine" not in status(store.root, "--sweep", "other").stdout
