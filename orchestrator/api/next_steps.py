@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import shlex
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -162,9 +162,8 @@ def next_steps(
     larger = list(_larger_dev(planned)) if open_ones and options.held_out is None else []
     seeds_tell = all(answer.decided_by.twin is None for answer in answers)
     yield from [] if seeds_tell else larger
-    may_be_decided = not answers or any(answer.decided_by.may_be_decided for answer in asked_well)
-    if may_be_decided and question.part is None and not (is_over or unlearned):
-        yield from _resume_steps(planned, launch)
+    if (open_ones or not answers) and question.part is None and not (is_over or unlearned):
+        yield from _resume_steps(planned, launch, asked_well)
     for answer in answers:
         yield from _seeds_beyond(planned, answer)
         yield from other_tolerance(options, answer, question.name)
@@ -194,7 +193,7 @@ def _train_step(options: ChooseOptions, sweep: str) -> NextStep:
     return NextStep(shlex.join(command), "trains the recommended setting on all of train and exports the model")
 
 
-def _resume_steps(planned: PlannedQuestion, launch: Launch) -> Iterator[NextStep]:
+def _resume_steps(planned: PlannedQuestion, launch: Launch, answers: Sequence[Answer]) -> Iterator[NextStep]:
     """The step that goes on: the same command, with as much time as the remaining trials may take, if any."""
     from orchestrator.forecast.forecast import forecast_of
 
@@ -206,7 +205,10 @@ def _resume_steps(planned: PlannedQuestion, launch: Launch) -> Iterator[NextStep
         hours = max(math.ceil(100 * wall.high / HOUR) / 100, 0.01)
         took = f", {duration(wall.median)}"
     n, seeds = amount(len(plan.workload), "trial"), amount(planned.question.seeds, "planned seed")
-    yield NextStep(options.command(max_hours=hours), f"goes on to the {seeds} where they decide: at most {n}{took}")
+    goes_on = f"goes on to the {seeds} where they decide"
+    if answers and not any(answer.decided_by.may_be_decided for answer in answers):  # as their words say
+        goes_on = f"runs the rest of the {seeds}, which are unlikely to decide"
+    yield NextStep(options.command(max_hours=hours), f"{goes_on}: at most {n}{took}")
 
 
 def _seeds_beyond(planned: PlannedQuestion, answer: Answer) -> Iterator[NextStep]:

@@ -155,15 +155,17 @@ def test_where_dev_is_too_small_for_the_tolerance_more_of_train_and_folds_are_of
     commands = " ".join(step.command for step in _next(bank, answer(store.address)))
     assert "--held-out" in commands
     assert "--folds" in commands
+    goes_on = [step for step in _next(bank, answer(store.address), is_over=False) if "planned seeds" in step.brings]
+    assert ["unlikely" in step.brings for step in goes_on] == [answer(store.address)[0].headline == "Not decided"]
     in_folds = " ".join(step.command for step in _next(bank, answer(store.address), folds=5))
     assert "--held-out" not in in_folds
 
 
 def _next(
-    bank: Path, answers: Answers, *, climbed: tuple[Baseline, bool] | None = None, **asked: Any
+    bank: Path, answers: Answers, *, climbed: tuple[Baseline, bool] | None = None, is_over: bool = True, **asked: Any
 ) -> list[NextStep]:
     """What follows a search on a bank that wants no more trials and had these answers, after its rungs."""
     launch = Launch.begin(find_cluster("inline"), "results", CONSOLE, max_hours=1.0)
     planned = plan_question(ChooseOptions(data="bank", yes=True, **asked), bank.parent, launch)
     rungs = None if climbed is None else Climbed(planned, *climbed)
-    return list(next_steps(planned, answers, launch, rungs, is_over=True))
+    return list(next_steps(planned, answers, launch, rungs, is_over=is_over))
