@@ -26,6 +26,7 @@ from orchestrator.api.planned_question import (
     higher_rates,
     model_folder,
     plan_beside,
+    tells_more,
     ways_to_score_more,
     with_best_rates,
 )
@@ -40,7 +41,6 @@ if TYPE_CHECKING:  # loads pandas
     from orchestrator.analysis.decide import Baseline
 
 MORE_EPOCHS = 3  # times those of the recipe
-_FINER = 0.9  # times the tolerance that dev can tell, at which another way to score is worth a search
 _TO_LEARN = "tries what else may help the baseline to learn: more epochs, then other learning rates"
 
 
@@ -159,7 +159,7 @@ def next_steps(
         yield NextStep(options.command(max_hours=2 * options.max_hours), _TO_LEARN)
     asked_well = [answer for answer in answers if not answer.decided_by.is_vacuous]
     open_ones = any(not answer.decided or answer.further_seeds for answer in asked_well)
-    larger = list(_larger_dev(planned)) if open_ones and options.held_out is None else []
+    larger = list(_larger_dev(planned)) if open_ones else []
     seeds_tell = all(answer.decided_by.twin is None for answer in answers)
     yield from [] if seeds_tell else larger
     if (open_ones or not answers) and question.part is None and not (is_over or unlearned):
@@ -178,8 +178,8 @@ def _larger_dev(planned: PlannedQuestion, shows: str = "") -> Iterator[NextStep]
     question, tolerance = planned.question, planned.options.tolerance
     now = finest_tolerance(question)
     for way in ways_to_score_more(question, planned.options).values():
-        then = finest_tolerance(question, held_out=way.held_out, folds=way.folds)
-        if shows or (now > tolerance and then < _FINER * now):
+        if shows or (now > tolerance and tells_more(question, way)):
+            then = finest_tolerance(question, held_out=way.held_out, folds=way.folds)
             in_folds = f"{way.folds} folds, so that every example serves"
             words = in_folds if way.folds else f"{way.held_out:.0%} of train as dev"
             not_now = f", not {now:.2g}" if math.isfinite(now) else ""

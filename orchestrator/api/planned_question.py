@@ -283,6 +283,7 @@ if TYPE_CHECKING:
 
 BEST = "best"  # the value of `--export` that takes what is decided, or else what the curve recommends
 FOLDS = 5  # that are proposed
+_FINER = 0.9  # times the tolerance that dev decides, at which another way to score is worth a search
 AUTO = "auto"
 _AROUND = (0.4, 1.0, 2.5)  # multiples of the recipe's rate that `auto` tries
 _ABOVE = (2.5, 6.0)  # multiples of the highest rate tried so far, for a baseline that learned nothing
@@ -379,7 +380,8 @@ def _agree(options: ChooseOptions, question: Question, folder: Path, say: Callab
     say(f"note    {note}")
     tolerance = math.ceil(2 * min(finest_tolerance(question), 100)) / 2
     ways = {f"--tolerance {tolerance:g}": replace(options, tolerance=tolerance)} if tolerance < 100 else {}
-    ways |= ways_to_score_more(question, options)
+    more = ways_to_score_more(question, options)
+    ways |= {option: way for option, way in more.items() if tells_more(question, way)}
     if options.ask is None:
         say(f"note    continuing with what was given{'; other ways: ' + ', '.join(ways) if ways else ''}.")
         return options
@@ -390,6 +392,12 @@ def _agree(options: ChooseOptions, question: Question, folder: Path, say: Callab
 def finest_tolerance(question: Question, **other: Any) -> float:
     """The smallest tolerance, in points, that dev and the seeds of a question decide, or `other` folds or shares do."""
     return resolvable_tolerance(question.corpus.task, question.corpus.spec, question.seeds, **other)
+
+
+def tells_more(question: Question, way: ChooseOptions) -> bool:
+    """Whether dev as these options have it decides so much smaller a tolerance that it is worth a search."""
+    then = finest_tolerance(question, held_out=way.held_out, folds=way.folds)
+    return then < _FINER * finest_tolerance(question)
 
 
 def ways_to_score_more(question: Question, options: ChooseOptions) -> dict[str, ChooseOptions]:

@@ -132,7 +132,7 @@ def _type(kind: pa.DataType) -> str:
 
 def export_store(store: ResultStore, folder: Path) -> dict[str, int]:
     """Write a compact copy of a store into a folder, to be given away: the newest attempt of each ended trial and the
-    newest plan and note of each sweep, without weights, checkpoints and folders of this machine; the rows of tables.
+    newest plan and note of each sweep, without weights, checkpoints and this machine's folders; the rows of each table.
 
     Of every path in a spec the last two parts stay, as in `my-treebank/dev.conllu`; no trial's id depends on them. What
     is broken is left out, with the completed trials that lost rows by it.

@@ -119,13 +119,14 @@ def test_a_limit_that_is_reached_before_the_first_trial_starts_none(store: Resul
 
 
 def test_a_launch_leaves_time_for_its_slowest_evaluation_and_its_own_end() -> None:
-    launch = Launch(ClusterSpec(), ResultStore(Path("results")), stderr, max_hours=1.0, began=0.0)
-    left = launch.time_left
-    for seconds in (57.0, 20.0):
+    half_an_hour_ago = time.monotonic() - 1_800.0
+    launch = Launch(ClusterSpec(), ResultStore(Path("results")), stderr, max_hours=1.0, began=half_an_hour_ago)
+    assert launch.reached_limit() is None
+    for seconds in (3_000.0, 20.0):
         launch.reserve.evaluated(seconds)
-    later = replace(launch, max_hours=2.0)  # a question that goes on counts from the same start
-    assert launch.time_left - left == pytest.approx(-57.0, abs=1)
-    assert later.time_left - launch.time_left == pytest.approx(3_600.0, abs=1)
+    assert (launch.reserve.seconds, launch.reached_limit()) == (3_003.0, "--max-hours 1")
+    later = replace(launch, max_hours=9.0)  # a question that goes on counts from the same start
+    assert (later.reserve.seconds, later.reached_limit()) == (3_003.0, None)
 
 
 def test_where_nothing_can_run_any_more_the_launch_says_why_and_leaves_its_trial_for_the_next(
